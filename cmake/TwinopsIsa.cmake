@@ -1,0 +1,60 @@
+# CPU instruction sets: one row each, best first: name, xsimd architecture, flags.
+# registry/isa.hpp says how each is detected; kernels_cpu/isa/<name>.hpp holds its few intrinsics.
+set(TWINOPS_ISA_avx512_ARCH "xsimd::avx512bw")
+set(TWINOPS_ISA_avx512_FLAGS -mavx512f -mavx512cd -mavx512dq -mavx512bw -mfma -mf16c)
+set(TWINOPS_ISA_avx2_ARCH "xsimd::fma3<xsimd::avx2>")
+set(TWINOPS_ISA_avx2_FLAGS -mavx2 -mfma -mf16c)
+set(TWINOPS_ISA_sse2_ARCH "xsimd::sse2")
+set(TWINOPS_ISA_sse2_FLAGS -msse2)
+set(TWINOPS_ISA_neon64_ARCH "xsimd::neon64")
+set(TWINOPS_ISA_neon64_FLAGS "")
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(isas avx512 avx2 sse2)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  set(isas neon64)
+else()
+  set(isas "")  # the scalar reference alone
+endif()
+set(TWINOPS_CPU_ISAS ${isas} CACHE STRING "CPU instruction sets to build, best first")
+
+# twinops_isa_sources(<target> src...): compiles each source once an instruction set. TWINOPS_ISA
+# names the set, TWINOPS_ARCH its xsimd architecture. Always optimized: without inlining, a shared
+# inline function compiled for one instruction set could replace the baseline copy at link time.
+function(twinops_isa_sources target)
+  foreach(isa IN LISTS TWINOPS_CPU_ISAS)
+    if(NOT DEFINED TWINOPS_ISA_${isa}_ARCH)
+      message(FATAL_ERROR "TWINOPS_CPU_ISAS: unknown instruction set '${isa}'")
+    endif()
+    add_library(${target}_${isa} OBJECT ${ARGN})
+    target_link_libraries(${target}_${isa} PRIVATE twinops_options)
+    target_include_directories(${target}_${isa} SYSTEM PRIVATE ${TWINOPS_XSIMD_INCLUDE_DIR})
+    target_compile_options(${target}_${isa} PRIVATE ${TWINOPS_ISA_${isa}_FLAGS} -O3)
+    # g++ 12 warns of its own AVX-512 headers.
+    target_compile_options(${target}_${isa} PRIVATE
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>)
+    target_compile_definitions(${target}_${isa} PRIVATE
+      TWINOPS_ISA=${isa} "TWINOPS_ARCH=${TWINOPS_ISA_${isa}_ARCH}")
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
+  endforeach()
+endfunction()
+
+# isa_list.hpp: the instruction sets as types, for the kernel table to be folded over.
+set(declarations "")
+set(names "")
+foreach(isa IN LISTS TWINOPS_CPU_ISAS)
+  string(APPEND declarations "struct ${isa};\n")
+  list(APPEND names "isa::${isa}")
+endforeach()
+list(JOIN names ", " names)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/kernels_cpu/isa_list.hpp @ONLY CONTENT
+"// Made by cmake/TwinopsIsa.cmake: the CPU instruction sets of this build, best first.
+#pragma once
+namespace twinops {
+namespace isa {
+@declarations@}  // namespace isa
+template <class... Isa>
+struct IsaList {};
+using CpuIsas = IsaList<@names@>;
+}  // namespace twinops
+")

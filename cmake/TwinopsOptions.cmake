@@ -1,0 +1,43 @@
+# What can be switched when building, and twinops_options: the flags that every object is compiled
+# with. Contraction is off everywhere: a fused multiply-add is spelled, never left to the compiler.
+# (C++20 is spelled for nvcc, because CMake 3.25.1 does not know that nvcc 12 and later have it.)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()
+set(TWINOPS_CUDA AUTO CACHE STRING "CUDA kernels: AUTO (if nvcc is found), ON (or fail), OFF")
+set_property(CACHE TWINOPS_CUDA PROPERTY STRINGS AUTO ON OFF)
+option(TWINOPS_OPENMP "Threads by OpenMP; without it a call is serial unless the host lends threads" ON)
+option(TWINOPS_TOOLS "Build the twinops command: info, explain, crosscheck" ${PROJECT_IS_TOP_LEVEL})
+option(TWINOPS_TESTS "Build the tests (GoogleTest)" ${PROJECT_IS_TOP_LEVEL})
+option(TWINOPS_BENCHMARKS "Build the benchmarks (Google Benchmark)" OFF)
+option(TWINOPS_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
+set(TWINOPS_SANITIZE "" CACHE STRING "Host sanitizers, such as address,undefined or thread")
+
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_package(Threads REQUIRED)
+find_path(TWINOPS_DLPACK_INCLUDE_DIR dlpack/dlpack.h REQUIRED)
+find_path(TWINOPS_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp REQUIRED)
+
+add_library(twinops_options INTERFACE)
+target_compile_features(twinops_options INTERFACE cxx_std_20)
+target_include_directories(twinops_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
+                                                     ${PROJECT_BINARY_DIR})
+target_include_directories(twinops_options SYSTEM INTERFACE ${TWINOPS_DLPACK_INCLUDE_DIR})
+target_compile_options(twinops_options INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off;-Wall;-Wextra>
+  $<$<CXX_COMPILER_ID:GNU>:$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>>  # g++ 12 sees overlaps in std::string that are not there
+  $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${TWINOPS_WERROR}>>:-Werror>
+  $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;-fmad=false;--expt-relaxed-constexpr;-Xcompiler=-ffp-contract=off,-Wall,-Wextra>
+  $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TWINOPS_WERROR}>>:-Werror=all-warnings>)
+if(TWINOPS_SANITIZE)
+  set(sanitize $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${TWINOPS_SANITIZE};-fno-omit-frame-pointer>)
+  target_compile_options(twinops_options INTERFACE ${sanitize}
+    $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${TWINOPS_WERROR}>>:-fno-sanitize-recover=all>)
+  target_link_options(twinops_options INTERFACE -fsanitize=${TWINOPS_SANITIZE})
+endif()

@@ -1,0 +1,23 @@
+#include "kernels_cpu/elements.hpp"
+#include "kernels_cpu/kernel.hpp"
+#include "kernels_cpu/scalars.hpp"
+#include "numerics/unscale.hpp"
+#include "operators/check_finite_and_unscale.hpp"
+
+namespace twinops {
+
+template <>
+void run_reference<CheckFiniteAndUnscale>(const CheckFiniteAndUnscale::Arguments& arguments,
+                                          Execution&) {
+  const double scale = read_scale(arguments.scale, arguments.scale_type);
+  bool found = false;
+  for_each_element(arguments.list, [&]<class T>(const T& x, T& out) {
+    const auto value = widen(x), y = unscale(value, inverse_scale<T>(scale));
+    out = narrow<T>(y);
+    found |= arguments.check_input ? not_finite<compute_t<T>>(value)
+                                   : not_finite<compute_t<T>>(widen(out));
+  });
+  if (found || arguments.reset) write_flag(arguments.found_inf, arguments.found_inf_type, found);
+}
+
+}  // namespace twinops

@@ -1,0 +1,34 @@
+// AVX2 with FMA and F16C.
+#pragma once
+
+#include <immintrin.h>
+
+#include "numerics/float16.hpp"
+
+namespace twinops::isa {
+
+TWINOPS_INLINE __m256 load_widened(const float16* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+TWINOPS_INLINE void store_narrowed(float16* p, __m256 v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+TWINOPS_INLINE __m256 load_widened(const bfloat16* p) {
+  const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(words), 16));
+}
+TWINOPS_INLINE void store_narrowed(bfloat16* p, __m256 v) {
+  const __m256i u = _mm256_castps_si256(v), upper = _mm256_srli_epi32(u, 16);
+  const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
+  const __m256i bias = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  const __m256i rounded =
+      _mm256_blendv_epi8(_mm256_srli_epi32(_mm256_add_epi32(u, bias), 16), upper, nan);
+  const __m128i words =
+      _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), words);
+}
+
+}  // namespace twinops::isa

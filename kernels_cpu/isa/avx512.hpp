@@ -1,0 +1,32 @@
+// AVX-512 F, CD, DQ, BW with FMA and F16C. (The set's own bfloat16 conversion flushes subnormals.)
+#pragma once
+
+#include <immintrin.h>
+
+#include "numerics/float16.hpp"
+
+namespace twinops::isa {
+
+TWINOPS_INLINE __m512 load_widened(const float16* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+TWINOPS_INLINE void store_narrowed(float16* p, __m512 v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+TWINOPS_INLINE __m512 load_widened(const bfloat16* p) {
+  const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
+}
+TWINOPS_INLINE void store_narrowed(bfloat16* p, __m512 v) {
+  const __m512i u = _mm512_castps_si512(v), upper = _mm512_srli_epi32(u, 16);
+  const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
+  const __m512i bias = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  const __m512i rounded =
+      _mm512_mask_mov_epi32(_mm512_srli_epi32(_mm512_add_epi32(u, bias), 16), nan, upper);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(rounded));
+}
+
+}  // namespace twinops::isa

@@ -1,0 +1,15 @@
+// The few primitives that xsimd lacks, from the instruction set that this object is compiled for:
+//   load_widened(p)       as many float16 or bfloat16 as a float vector has lanes, widened exactly
+//   store_narrowed(p, v)  the reverse, rounded to nearest even; v holds no NaN but the canonical
+//   one
+#pragma once
+
+#if defined(__AVX512BW__)
+#include "kernels_cpu/isa/avx512.hpp"
+#elif defined(__AVX2__)
+#include "kernels_cpu/isa/avx2.hpp"
+#elif defined(__SSE2__)
+#include "kernels_cpu/isa/sse2.hpp"
+#elif defined(__aarch64__)
+#include "kernels_cpu/isa/neon64.hpp"
+#endif

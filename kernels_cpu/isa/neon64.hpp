@@ -1,0 +1,29 @@
+// AArch64 with its baseline NEON.
+#pragma once
+
+#include <arm_neon.h>
+
+#include "numerics/float16.hpp"
+
+namespace twinops::isa {
+
+TWINOPS_INLINE float32x4_t load_widened(const float16* p) {
+  return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(&p->bits)));
+}
+TWINOPS_INLINE void store_narrowed(float16* p, float32x4_t v) {
+  const uint16x4_t words = vreinterpret_u16_f16(vcvt_f16_f32(v));
+  const uint16x4_t number = vmovn_u32(vceqq_f32(v, v));
+  vst1_u16(&p->bits, vbsl_u16(number, words, vdup_n_u16(kNanBits16)));
+}
+
+TWINOPS_INLINE float32x4_t load_widened(const bfloat16* p) {
+  return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(&p->bits), 16));
+}
+TWINOPS_INLINE void store_narrowed(bfloat16* p, float32x4_t v) {
+  const uint32x4_t u = vreinterpretq_u32_f32(v);
+  const uint32x4_t odd = vandq_u32(vshrq_n_u32(u, 16), vdupq_n_u32(1));
+  const uint32x4_t rounded = vaddq_u32(u, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+  vst1_u16(&p->bits, vshrn_n_u32(vbslq_u32(vceqq_f32(v, v), rounded, u), 16));
+}
+
+}  // namespace twinops::isa

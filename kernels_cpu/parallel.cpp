@@ -1,0 +1,72 @@
+#include "kernels_cpu/parallel.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "numerics/environment.hpp"
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+namespace twinops {
+namespace {
+
+// Set in a child of fork(): libgomp would wait there for the threads of its parent.
+std::atomic<bool> forked{false};
+[[gnu::constructor]] void watch_forks() {
+  pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+}
+
+struct Job {
+  std::int64_t n, parts, align;
+  RangeBody body;
+  void* context;
+
+  std::int64_t cut(std::int64_t part) const {
+    if (part == parts) return n;
+    const std::int64_t blocks = (n + align - 1) / align;
+    return (blocks / parts * part + std::min(part, blocks % parts)) * align;
+  }
+  void run(std::int64_t part) const {
+    const FloatEnvironment environment;
+    const std::int64_t begin = cut(part), end = cut(part + 1);
+    if (begin < end) body(context, begin, end);
+  }
+  static void task(void* job, std::int64_t part) { static_cast<const Job*>(job)->run(part); }
+};
+
+}  // namespace
+
+int thread_count(const Execution& execution) {
+  if (execution.threads > 0) return execution.threads;
+#if defined(_OPENMP)
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
+void parallel_ranges(const Execution& execution, std::int64_t n, std::int64_t grain,
+                     std::int64_t align, RangeBody body, void* context) {
+  if (n <= 0) return;
+  const std::int64_t most = std::min<std::int64_t>(n / grain, (n + align - 1) / align);
+  Job job{n, std::clamp<std::int64_t>(most, 1, thread_count(execution)), align, body, context};
+  if (job.parts > 1 && execution.parallel_for != nullptr) {
+    execution.parallel_for(execution.parallel_context, job.parts, &Job::task, &job);
+    return;
+  }
+#if defined(_OPENMP)
+  if (job.parts > 1 && !omp_in_parallel() && !forked.load(std::memory_order_relaxed)) {
+#pragma omp parallel for num_threads(static_cast <int>(job.parts)) schedule(static, 1)
+    for (std::int64_t part = 0; part < job.parts; ++part) job.run(part);
+    return;
+  }
+#endif
+  job.parts = 1;
+  job.run(0);
+}
+
+}  // namespace twinops

@@ -1,0 +1,95 @@
+// Vectors with the names that numerics/ writes its formulas in. Only files compiled once an
+// instruction set include this: TWINOPS_ISA names the set, TWINOPS_ARCH is its xsimd architecture.
+// Every template carries Isa, so that objects built for different sets share no symbol.
+#pragma once
+
+#include <xsimd/xsimd.hpp>
+
+#include "kernels_cpu/isa_list.hpp"
+#include "numerics/float16.hpp"
+
+namespace twinops {
+
+template <class T, class Isa>
+struct VecMask {
+  xsimd::batch_bool<T, TWINOPS_ARCH> m;
+
+  TWINOPS_INLINE friend VecMask operator|(VecMask a, VecMask b) { return {a.m | b.m}; }
+  TWINOPS_INLINE friend VecMask operator&(VecMask a, VecMask b) { return {a.m & b.m}; }
+  TWINOPS_INLINE VecMask operator!() const { return {!m}; }
+};
+
+template <class T, class Isa>
+struct Vec {
+  using Batch = xsimd::batch<T, TWINOPS_ARCH>;
+  static constexpr int kLanes = static_cast<int>(Batch::size);
+  Batch v;
+
+  Vec() = default;
+  TWINOPS_INLINE Vec(Batch b) : v(b) {}
+  TWINOPS_INLINE explicit Vec(T value) : v(value) {}
+
+  TWINOPS_INLINE friend Vec operator+(Vec a, Vec b) { return {a.v + b.v}; }
+  TWINOPS_INLINE friend Vec operator-(Vec a, Vec b) { return {a.v - b.v}; }
+  TWINOPS_INLINE friend Vec operator*(Vec a, Vec b) { return {a.v * b.v}; }
+  TWINOPS_INLINE friend Vec operator/(Vec a, Vec b) { return {a.v / b.v}; }
+  TWINOPS_INLINE friend VecMask<T, Isa> operator<(Vec a, Vec b) { return {a.v < b.v}; }
+  TWINOPS_INLINE friend VecMask<T, Isa> operator==(Vec a, Vec b) { return {a.v == b.v}; }
+  TWINOPS_INLINE friend Vec select(VecMask<T, Isa> condition, Vec yes, Vec no) {
+    return {xsimd::select(condition.m, yes.v, no.v)};
+  }
+  TWINOPS_INLINE friend Vec abs(Vec x) {
+    constexpr T all_but_sign =
+        sizeof(T) == 4 ? T(bit_cast<float>(kNanBits32)) : T(bit_cast<double>(kNanBits64));
+    return {x.v & Batch(all_but_sign)};
+  }
+};
+
+template <class T, class Isa>
+struct LaneOf<Vec<T, Isa>> {
+  using type = T;
+};
+
+}  // namespace twinops
+
+#include "kernels_cpu/isa/isa.hpp"
+
+namespace twinops {
+
+// The vector that elements of storage type T are computed in.
+template <class T, class Isa>
+using compute_vec = Vec<compute_t<T>, Isa>;
+
+template <class Isa, class T>
+TWINOPS_INLINE compute_vec<T, Isa> load(const T* x) {
+  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+    return {isa::load_widened(x)};
+  else
+    return {compute_vec<T, Isa>::Batch::load_unaligned(x)};
+}
+
+// The canonical NaN, then one rounding.
+template <class Isa, class T>
+TWINOPS_INLINE void store(T* out, compute_vec<T, Isa> y) {
+  y = canonical(y);
+  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+    isa::store_narrowed(out, y.v);
+  else
+    y.v.store_unaligned(out);
+}
+
+// Calls step(x, out) for every vector of n elements; the last, partial one goes through a buffer
+// whose other places hold +0.
+template <class Isa, class T, class Step>
+TWINOPS_INLINE void for_each_vector(const T* x, T* out, std::int64_t n, Step&& step) {
+  constexpr int kLanes = compute_vec<T, Isa>::kLanes;
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) step(x + i, out + i);
+  if (i == n) return;
+  T buffer[kLanes] = {};
+  __builtin_memcpy(buffer, x + i, static_cast<std::size_t>(n - i) * sizeof(T));
+  step(buffer, buffer);
+  __builtin_memcpy(out + i, buffer, static_cast<std::size_t>(n - i) * sizeof(T));
+}
+
+}  // namespace twinops

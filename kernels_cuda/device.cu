@@ -1,0 +1,75 @@
+#include "kernels_cuda/device.hpp"
+#include "kernels_cuda/launch.cuh"
+
+namespace twinops {
+namespace {
+
+__global__ void probe_kernel() {}
+
+CudaDevice describe_device(int index) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  const std::string capability =
+      "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
+  CudaDevice device{properties.name, capability, "cuda/" + capability, false, {}};
+  const CurrentDevice current(index);
+  cudaFuncAttributes attributes{};
+  const cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
+  device.usable = status == cudaSuccess;
+  if (!device.usable) {
+    cudaGetLastError();
+    device.reason = "this build has no code for " + capability + ": " + cudaGetErrorString(status);
+  }
+  return device;
+}
+
+CudaProbe probe() {
+  CudaProbe found;
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    found.reason = std::string("no CUDA device: ") + cudaGetErrorString(status);
+    return found;
+  }
+  if (count == 0) found.reason = "no CUDA device";
+  for (int i = 0; i < count; ++i) {
+    try {
+      found.devices.push_back(describe_device(i));
+    } catch (const Error& error) {
+      found.devices.push_back({"", "", "cuda/unknown", false, error.what()});
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+const CudaProbe& cuda_probe() {
+  static const CudaProbe found = probe();
+  return found;
+}
+
+void* cuda_allocate(int device, std::size_t bytes) {
+  const CurrentDevice current(device);
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  return memory;
+}
+
+void cuda_release(int device, void* memory) {
+  const CurrentDevice current(device);
+  check(cudaFree(memory), "cudaFree");
+}
+
+void cuda_copy(int device, void* to, const void* from, std::size_t bytes) {
+  const CurrentDevice current(device);
+  check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
+}
+
+void cuda_synchronize(int device) {
+  const CurrentDevice current(device);
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
+}  // namespace twinops

@@ -1,0 +1,33 @@
+// The CUDA devices of this machine and their memory, with no header of CUDA's. Nothing here is
+// called when the library is loaded; the first question probes, and the answer is kept.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace twinops {
+
+struct CudaDevice {
+  std::string name;        // "NVIDIA H200"
+  std::string capability;  // "sm_90"
+  std::string row;         // "cuda/sm_90"
+  bool usable;
+  std::string reason;  // why it is not usable
+};
+
+struct CudaProbe {
+  std::vector<CudaDevice> devices;
+  std::string reason;  // why there is none
+};
+
+const CudaProbe& cuda_probe();
+
+// Memory and order on a device, for programs that bring no CUDA of their own. All throw
+// Error(device_error) or Error(out_of_memory).
+void* cuda_allocate(int device, std::size_t bytes);
+void cuda_release(int device, void* memory);
+void cuda_copy(int device, void* to, const void* from, std::size_t bytes);  // done when it returns
+void cuda_synchronize(int device);
+
+}  // namespace twinops

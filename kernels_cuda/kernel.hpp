@@ -1,0 +1,14 @@
+// The signature of every CUDA kernel, with no header of CUDA's.
+#pragma once
+
+#include "operators/execution.hpp"
+
+namespace twinops {
+
+// Launches on execution.stream of execution.device, and returns: no synchronization, no copy, no
+// allocation, the current device as it was. Throws Error(device_error) if a launch is refused.
+// Specialized in kernels_cuda/<operator>.cu.
+template <class Op>
+void run_cuda(const typename Op::Arguments& arguments, Execution& execution);
+
+}  // namespace twinops

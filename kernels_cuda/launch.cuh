@@ -1,0 +1,39 @@
+// What every launch does around its kernel.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <string>
+
+#include "operators/error.hpp"
+
+namespace twinops {
+
+inline void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // an error that is reported must not meet the next call
+  throw Error(
+      status == cudaErrorMemoryAllocation ? Status::out_of_memory : Status::device_error,
+      std::string(what) + ": " + cudaGetErrorName(status) + ": " + cudaGetErrorString(status));
+}
+
+// Makes `device` current for a scope.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) {
+    check(cudaGetDevice(&previous_), "cudaGetDevice");
+    changed_ = previous_ != device;
+    if (changed_) check(cudaSetDevice(device), "cudaSetDevice");
+  }
+  ~CurrentDevice() {
+    if (changed_) cudaSetDevice(previous_);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int previous_ = 0;
+  bool changed_ = false;
+};
+
+}  // namespace twinops

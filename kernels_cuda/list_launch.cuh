@@ -1,0 +1,181 @@
+// Plans and makes the launches for a list of tensors: one for each element type, as long as its
+// members fit the kernel's parameters, and one for each strided member.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "kernels_cuda/launch.cuh"
+#include "kernels_cuda/packs.cuh"
+#include "operators/execution.hpp"
+#include "operators/tensor_list.hpp"
+
+namespace twinops {
+
+// Kernel parameters hold 32764 bytes from CUDA 12.1 on (compute capability 7.0), 4096 before.
+#if CUDART_VERSION >= 12010
+inline constexpr int kListBytes = 32000;
+#else
+inline constexpr int kListBytes = 3584;
+#endif
+inline constexpr int kFewBytes = 256, kManyBytes = 8192;  // a short list has short parameters
+inline constexpr std::uint32_t kMostPacks = 1u << 31;     // of a launch
+
+// A strided member: an element a thread, at 64-bit offsets.
+template <class T, class Body>
+__global__ void __launch_bounds__(kListThreads)
+    strided_kernel(const T* x, T* out, std::int64_t n, const __grid_constant__ Layout<2> layout,
+                   const __grid_constant__ Body body) {
+  auto state = body.begin();
+  if (body.idle(state)) return;
+  const std::int64_t step = std::int64_t{gridDim.x} * kListThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kListThreads + threadIdx.x; i < n; i += step) {
+    std::int64_t rest = i, from = 0, to = 0;
+    for (int axis = layout.rank - 1; axis >= 0; --axis) {
+      const std::int64_t index = rest % layout.size[axis];
+      rest /= layout.size[axis];
+      to += index * layout.stride[0][axis];
+      from += index * layout.stride[1][axis];
+    }
+    out[to] = body.element(state, x[from]);
+  }
+  body.end(state);
+}
+
+// Collects members of type T and launches whenever the parameters are full.
+template <class T, class Body>
+class ListLaunch {
+ public:
+  ListLaunch(const Body& body, bool in_place, Execution& execution)
+      : body_(body), in_place_(in_place), execution_(execution) {}
+
+  // Packs [first, first + packs) of a member whose pack 0 begins `head` elements before its data.
+  void add(const TensorList::Dense& m) {
+    constexpr std::int64_t kElements = kPackElements<T>;
+    const auto misalignment = [](const void* p) {
+      return static_cast<int>(reinterpret_cast<std::uintptr_t>(p) % kPackBytes / sizeof(T));
+    };
+    const bool apart = misalignment(m.x) != misalignment(m.out);
+    const int head = apart ? 0 : misalignment(m.x);
+    const std::int64_t end = m.elements + head, packs = (end + kElements - 1) / kElements;
+    const auto tail = static_cast<int>(end - (packs - 1) * kElements);
+    auto from = static_cast<const char*>(m.x) - head * sizeof(T);
+    auto to = static_cast<char*>(m.out) - head * sizeof(T);
+    for (std::int64_t first = 0; first < packs; first += kMostPacks) {
+      const auto n = static_cast<std::uint32_t>(std::min<std::int64_t>(packs - first, kMostPacks));
+      if (full(n)) flush();
+      starts_.push_back(packs_);
+      x_.push_back(from + first * kPackBytes);
+      out_.push_back(to + first * kPackBytes);
+      edges_.push_back(
+          Edge::of(first == 0 ? head : 0, first + n == packs ? tail : kElements, apart));
+      packs_ += n;
+    }
+  }
+
+  void flush() {
+    const std::size_t bytes = bytes_for(x_.size());
+    if (bytes <= kFewBytes)
+      launch<kFewBytes>();
+    else if (bytes <= kManyBytes && kManyBytes < kListBytes)
+      launch < kManyBytes<kListBytes ? kManyBytes : kListBytes>();
+    else
+      launch<kListBytes>();
+    x_.clear();
+    out_.clear();
+    starts_.clear();
+    edges_.clear();
+    packs_ = 0;
+  }
+
+  bool empty() const { return x_.empty(); }
+
+ private:
+  std::size_t bytes_for(std::size_t m) const {
+    return m * ((in_place_ ? 1 : 2) * sizeof(char*) + sizeof(Edge)) +
+           (m + 1) * sizeof(std::uint32_t);
+  }
+  bool full(std::uint32_t packs) const {
+    return bytes_for(x_.size() + 1) > kListBytes || packs_ > kMostPacks - packs;
+  }
+
+  template <int Bytes>
+  void launch() {
+    PackedList<Bytes> list;
+    const std::size_t m = x_.size();
+    list.members = static_cast<std::uint32_t>(m);
+    list.packs = packs_;
+    list.out_at = static_cast<std::uint16_t>(in_place_ ? 0 : m * sizeof(char*));
+    list.starts_at = static_cast<std::uint16_t>(list.out_at + m * sizeof(char*));
+    list.edges_at = static_cast<std::uint16_t>(list.starts_at + (m + 1) * sizeof(std::uint32_t));
+    starts_.push_back(packs_);
+    const auto put = [&](std::size_t at, const auto& values) {
+      if (!values.empty())
+        std::memcpy(list.bytes + at, values.data(), values.size() * sizeof(values[0]));
+    };
+    put(0, x_);
+    put(list.out_at, out_);
+    put(list.starts_at, starts_);
+    put(list.edges_at, edges_);
+
+    constexpr std::uint32_t kOneWave = 1u
+                                       << 18;  // packs: below, more blocks beat more loads a thread
+    const auto stream = static_cast<cudaStream_t>(execution_.stream);
+    const auto blocks = [&](int unroll) {
+      const std::uint32_t tile = kListThreads * unroll;
+      return std::max(1u, (packs_ + tile - 1) / tile);
+    };
+    if (packs_ <= kOneWave)
+      list_kernel<T, 1><<<blocks(1), kListThreads, 0, stream>>>(list, body_);
+    else
+      list_kernel<T, 4><<<blocks(4), kListThreads, 0, stream>>>(list, body_);
+    check(cudaGetLastError(), "launch over a list of tensors");
+    ++execution_.launches;
+  }
+
+  const Body& body_;
+  const bool in_place_;
+  Execution& execution_;
+  std::vector<const char*> x_;
+  std::vector<char*> out_;
+  std::vector<std::uint32_t> starts_;
+  std::vector<Edge> edges_;
+  std::uint32_t packs_ = 0;
+};
+
+// Every launch for the members of type T. make_body(): the body of the next launch.
+template <class T, class MakeBody>
+void launch_type(const TensorList& list, Type type, Execution& execution, MakeBody&& make_body) {
+  const auto of_type = [&](const auto& m) { return m.type == type; };
+  if (std::any_of(list.dense.begin(), list.dense.end(), of_type)) {
+    const bool in_place = std::all_of(list.dense.begin(), list.dense.end(), [&](const auto& m) {
+      return m.type != type || m.x == m.out;
+    });
+    const auto body = make_body();
+    ListLaunch<T, std::remove_const_t<decltype(body)>> launch(body, in_place, execution);
+    for (const TensorList::Dense& m : list.dense)
+      if (m.type == type) launch.add(m);
+    launch.flush();
+  }
+  for (const TensorList::Strided& m : list.strided) {
+    if (m.type != type) continue;
+    const std::int64_t blocks = (m.elements + kListThreads - 1) / kListThreads;
+    strided_kernel<<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)), kListThreads,
+                     0, static_cast<cudaStream_t>(execution.stream)>>>(
+        static_cast<const T*>(m.x), static_cast<T*>(m.out), m.elements, m.layout, make_body());
+    check(cudaGetLastError(), "launch over a strided tensor");
+    ++execution.launches;
+  }
+}
+
+// Every launch for a list. make_body(tag of T): the body for elements of type T.
+template <class MakeBody>
+void launch_list(const TensorList& list, Execution& execution, MakeBody&& make_body) {
+  for (Type type : {Type::float16, Type::bfloat16, Type::float32, Type::float64})
+    with_floating_type(type, [&]<class T>(TypeTag<T> tag) {
+      launch_type<T>(list, type, execution, [&] { return make_body(tag); });
+    });
+}
+
+}  // namespace twinops

@@ -1,0 +1,61 @@
+// Philox4x32-10, the counter-based generator of Random123 (Salmon et al., "Parallel random numbers:
+// as easy as 1, 2, 3", SC 2011), with cuRAND's use of key and counter: a word of the sequence is a
+// pure function of (seed, subsequence, position), so any thread of any machine can draw it.
+#pragma once
+
+#include "numerics/scalar.hpp"
+
+namespace twinops {
+
+// Four words: a counter going in, random bits coming out. Word: std::uint32_t, or a vector of them
+// (as many independent blocks as it has lanes).
+template <class Word>
+struct PhiloxBlock {
+  Word w[4];
+};
+
+template <class Word>
+TWINOPS_INLINE constexpr PhiloxBlock<Word> philox4x32_10(PhiloxBlock<Word> counter,
+                                                         std::uint64_t key) {
+  constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
+  constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
+  std::uint32_t key0 = static_cast<std::uint32_t>(key),
+                key1 = static_cast<std::uint32_t>(key >> 32);
+  PhiloxBlock<Word> b = counter;
+  for (int round = 0; round < 10; ++round) {
+    Word high0{}, high1{};
+    const Word low0 = multiply_wide(b.w[0], kMultiplier0, high0);
+    const Word low1 = multiply_wide(b.w[2], kMultiplier1, high1);
+    b = {{high1 ^ b.w[1] ^ Word(key0), low1, high0 ^ b.w[3] ^ Word(key1), low0}};
+    key0 += kWeyl0;
+    key1 += kWeyl1;
+  }
+  return b;
+}
+
+// Block number `block` of a subsequence: the words that curand4() gives after
+// curand_init(seed, subsequence, 4 * block).
+TWINOPS_INLINE constexpr PhiloxBlock<std::uint32_t> philox_block(std::uint64_t seed,
+                                                                 std::uint64_t subsequence,
+                                                                 std::uint64_t block) {
+  return philox4x32_10<std::uint32_t>(
+      {{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+        static_cast<std::uint32_t>(subsequence), static_cast<std::uint32_t>(subsequence >> 32)}},
+      seed);
+}
+
+// Known answers of Random123 (its file kat_vectors).
+namespace philox_known_answers {
+constexpr bool equal(PhiloxBlock<std::uint32_t> a, PhiloxBlock<std::uint32_t> b) {
+  return a.w[0] == b.w[0] && a.w[1] == b.w[1] && a.w[2] == b.w[2] && a.w[3] == b.w[3];
+}
+static_assert(equal(philox4x32_10<std::uint32_t>({{0, 0, 0, 0}}, 0),
+                    {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}}));
+static_assert(equal(philox4x32_10<std::uint32_t>({{~0u, ~0u, ~0u, ~0u}}, ~0ull),
+                    {{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}}));
+static_assert(equal(philox4x32_10<std::uint32_t>({{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}},
+                                                 0x299f31d0a4093822ull),
+                    {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}));
+}  // namespace philox_known_answers
+
+}  // namespace twinops

@@ -1,0 +1,28 @@
+// The arithmetic of check_finite_and_unscale: docs/operators/check_finite_and_unscale.md.
+#pragma once
+
+#include "numerics/float16.hpp"
+
+namespace twinops {
+
+// What every element of type T is multiplied with: 1 / scale, divided in double, rounded once more
+// to float unless the list is of doubles.
+template <class T>
+TWINOPS_INLINE constexpr compute_t<T> inverse_scale(double scale) {
+  return static_cast<compute_t<T>>(1.0 / scale);
+}
+
+// The unscaled value before it is stored. V: float, double or a vector of them.
+template <class V>
+TWINOPS_INLINE constexpr V unscale(V x, V inverse) {
+  return x * inverse;
+}
+
+// Whether y would be stored as an infinity or a NaN in type T; with T of y's own type, whether it
+// is one.
+template <class T, class V>
+TWINOPS_INLINE constexpr auto not_finite(V y) {
+  return !(abs(y) < V(kOverflow<T>));
+}
+
+}  // namespace twinops

@@ -1,0 +1,144 @@
+#include "operators/call.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#include "operators/error.hpp"
+
+namespace twinops {
+namespace {
+
+constexpr const char* kKindNames[] = {"bool", "int", "float", "string"};
+
+// Whether `word` is one of "a|b|c".
+bool is_choice(std::string_view choices, std::string_view word) {
+  while (true) {
+    const auto bar = choices.find('|');
+    if (choices.substr(0, bar) == word) return true;
+    if (bar == std::string_view::npos) return false;
+    choices.remove_prefix(bar + 1);
+  }
+}
+
+template <class Infos>
+std::string names_of(const Infos& infos) {
+  std::string text;
+  for (const auto& info : infos) text += (text.empty() ? "" : ", ") + std::string(info.name);
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+Call::Call(const OperatorInfo& info) : info_(info) {
+  arguments_.reserve(info.arguments.size());
+  for (const auto& argument : info.arguments) arguments_.push_back({&argument, false, {}});
+  attributes_.reserve(info.attributes.size());
+  for (const auto& attribute : info.attributes) attributes_.push_back(attribute.default_value);
+}
+
+std::string Call::where(const char* argument, std::size_t index) const {
+  std::string text = std::string(info_.name) + ": " + argument;
+  const auto& bound = arguments_[argument_index(argument)];
+  if (bound.info->form == ArgumentInfo::Form::list) text += "[" + std::to_string(index) + "]";
+  return text;
+}
+
+void Call::refuse(const std::string& where, const std::string& what) const {
+  throw Error(Status::invalid_argument, where + ": " + what);
+}
+
+std::size_t Call::argument_index(const char* name) const {
+  for (std::size_t i = 0; i < arguments_.size(); ++i)
+    if (std::strcmp(arguments_[i].info->name, name) == 0) return i;
+  refuse(info_.name, "no argument is named '" + std::string(name) + "'; its arguments are " +
+                         names_of(info_.arguments));
+}
+
+std::size_t Call::attribute_index(const char* name) const {
+  for (std::size_t i = 0; i < attributes_.size(); ++i)
+    if (std::strcmp(info_.attributes[i].name, name) == 0) return i;
+  refuse(info_.name, "no attribute is named '" + std::string(name) + "'; its attributes are " +
+                         names_of(info_.attributes));
+}
+
+void Call::bind(const char* argument, const DLTensor* const* tensors, std::size_t count) {
+  if (argument == nullptr) refuse(info_.name, "an argument's name is NULL");
+  Bound& bound = arguments_[argument_index(argument)];
+  const std::string name = std::string(info_.name) + ": " + argument;
+  const bool is_list = bound.info->form == ArgumentInfo::Form::list;
+  if (bound.given) refuse(name, "is given twice");
+  if (count != 0 && tensors == nullptr) refuse(name, "its array of tensors is NULL");
+  if (!is_list && count > 1) refuse(name, "expected one tensor; got " + std::to_string(count));
+  bound.given = is_list || count == 1;
+  bound.tensors.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    try {
+      bound.tensors.push_back(read_tensor(tensors[i], bound.info->types, {}));
+    } catch (const Error& error) {  // the place is put in words only when it is needed
+      throw Error(error.status, where(argument, i) + error.what());
+    }
+  }
+}
+
+void Call::set(const char* attribute, AttributeValue value) {
+  using Kind = AttributeValue::Kind;
+  if (attribute == nullptr) refuse(info_.name, "an attribute's name is NULL");
+  const std::size_t i = attribute_index(attribute);
+  const AttributeInfo& info = info_.attributes[i];
+  const std::string name = std::string(info_.name) + ": " + attribute;
+  if (value.kind == Kind::integer && info.default_value.kind == Kind::real)
+    value = AttributeValue::of(static_cast<double>(value.integer));
+  if (value.kind != info.default_value.kind)
+    refuse(name, std::string("expected a ") +
+                     kKindNames[static_cast<int>(info.default_value.kind)] + "; got a " +
+                     kKindNames[static_cast<int>(value.kind)]);
+  if (value.kind == Kind::text) {
+    if (value.text == nullptr) refuse(name, "is NULL");
+    if (info.choices != nullptr && !is_choice(info.choices, value.text))
+      refuse(name, std::string("expected one of ") + info.choices + "; got '" + value.text + "'");
+  }
+  attributes_[i] = value;
+}
+
+void Call::complete() {
+  const Tensor* first = nullptr;
+  std::string first_where;
+  for (const Bound& bound : arguments_) {
+    if (bound.info->required && !bound.given)
+      refuse(std::string(info_.name) + ": " + bound.info->name, "is required, but was not given");
+    for (std::size_t i = 0; i < bound.tensors.size(); ++i) {
+      const Tensor& t = bound.tensors[i];
+      if (first == nullptr) {
+        first = &t;
+        first_where = where(bound.info->name, i);
+      } else if (!(t.device == first->device)) {
+        refuse(where(bound.info->name, i), "is on " + describe(t.device) + ", but " + first_where +
+                                               " is on " + describe(first->device));
+      }
+    }
+  }
+  if (first != nullptr) device_ = first->device;
+}
+
+const std::vector<Tensor>& Call::list(const char* argument) const {
+  return arguments_[argument_index(argument)].tensors;
+}
+const Tensor& Call::tensor(const char* argument) const { return list(argument).front(); }
+const Tensor* Call::optional_tensor(const char* argument) const {
+  const auto& tensors = list(argument);
+  return tensors.empty() ? nullptr : &tensors.front();
+}
+bool Call::flag(const char* attribute) const {
+  return attributes_[attribute_index(attribute)].integer != 0;
+}
+std::int64_t Call::integer(const char* attribute) const {
+  return attributes_[attribute_index(attribute)].integer;
+}
+double Call::real(const char* attribute) const {
+  return attributes_[attribute_index(attribute)].real;
+}
+std::string_view Call::text(const char* attribute) const {
+  return attributes_[attribute_index(attribute)].text;
+}
+
+}  // namespace twinops

@@ -1,0 +1,55 @@
+// One call of an operator: the arguments and attributes that came, checked against what the
+// operator says of itself. Each operator's parse() reads it and makes its kernel's arguments.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "operators/operator.hpp"
+#include "operators/tensor.hpp"
+
+namespace twinops {
+
+class Call {
+ public:
+  explicit Call(const OperatorInfo& info);
+
+  // Filling in, in any order. All throw Error(invalid_argument) with a message that names the
+  // operator, the argument, what was expected and what came.
+  void bind(const char* argument, const DLTensor* const* tensors, std::size_t count);
+  void set(const char* attribute, AttributeValue value);
+  void complete();  // every required argument is there, and all tensors are on one device
+
+  // Reading, by the names in info().
+  const OperatorInfo& info() const { return info_; }
+  Device device() const { return device_; }
+  const std::vector<Tensor>& list(const char* argument) const;
+  const Tensor& tensor(const char* argument) const;           // a required one
+  const Tensor* optional_tensor(const char* argument) const;  // nullptr where none was given
+  bool flag(const char* attribute) const;
+  std::int64_t integer(const char* attribute) const;
+  double real(const char* attribute) const;
+  std::string_view text(const char* attribute) const;
+
+  struct Bound {
+    const ArgumentInfo* info;
+    bool given = false;
+    std::vector<Tensor> tensors;
+  };
+  const std::vector<Bound>& arguments() const { return arguments_; }
+
+  // "check_finite_and_unscale: x[3]"; without an index where the argument is one tensor.
+  std::string where(const char* argument, std::size_t index = 0) const;
+  [[noreturn]] void refuse(const std::string& where, const std::string& what) const;
+
+ private:
+  std::size_t argument_index(const char* name) const;
+  std::size_t attribute_index(const char* name) const;
+
+  const OperatorInfo& info_;
+  std::vector<Bound> arguments_;
+  std::vector<AttributeValue> attributes_;
+  Device device_;
+};
+
+}  // namespace twinops

@@ -1,0 +1,50 @@
+#include "operators/layout.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace twinops {
+
+template <int N>
+bool collapse(Layout<N>& layout, int rank, const std::int64_t* shape,
+              const std::array<const std::int64_t*, N>& strides) {
+  struct Axis {
+    std::int64_t size;
+    std::array<std::int64_t, N> stride;
+  };
+  std::vector<Axis> axes;
+  for (int i = 0; i < rank; ++i) {
+    if (shape[i] == 1) continue;
+    Axis axis{shape[i], {}};
+    for (int k = 0; k < N; ++k) axis.stride[k] = strides[k][i];
+    axes.push_back(axis);
+  }
+  const auto magnitude = [](std::int64_t s) { return s < 0 ? -s : s; };
+  std::stable_sort(axes.begin(), axes.end(), [&](const Axis& a, const Axis& b) {
+    return magnitude(a.stride[0]) > magnitude(b.stride[0]);
+  });
+  std::vector<Axis> merged;
+  for (const Axis& axis : axes) {
+    bool continues = !merged.empty();
+    for (int k = 0; continues && k < N; ++k)
+      continues = merged.back().stride[k] == axis.stride[k] * axis.size;
+    if (continues)
+      merged.back() = {merged.back().size * axis.size, axis.stride};
+    else
+      merged.push_back(axis);
+  }
+  if (merged.size() > kMaxAxes) return false;
+  layout.rank = static_cast<int>(merged.size());
+  for (int i = 0; i < layout.rank; ++i) {
+    layout.size[i] = merged[i].size;
+    for (int k = 0; k < N; ++k) layout.stride[k][i] = merged[i].stride[k];
+  }
+  return true;
+}
+
+template bool collapse<1>(Layout<1>&, int, const std::int64_t*,
+                          const std::array<const std::int64_t*, 1>&);
+template bool collapse<2>(Layout<2>&, int, const std::int64_t*,
+                          const std::array<const std::int64_t*, 2>&);
+
+}  // namespace twinops

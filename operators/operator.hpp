@@ -1,0 +1,52 @@
+// What an operator says of itself: its arguments, attributes and documentation. A host framework
+// can enumerate these; the registry checks every call against them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "operators/types.hpp"
+
+namespace twinops {
+
+struct ArgumentInfo {
+  enum class Direction { input, output };
+  enum class Form { tensor, list };
+
+  const char* name;
+  Direction direction;
+  Form form;
+  bool required;
+  TypeSet types;
+  const char* doc;  // shape, meaning, what it may share memory with
+};
+
+struct AttributeValue {
+  enum class Kind { boolean, integer, real, text };
+
+  Kind kind;
+  std::int64_t integer = 0;  // also the boolean
+  double real = 0;
+  const char* text = "";
+
+  static constexpr AttributeValue of(bool v) { return {Kind::boolean, v}; }
+  static constexpr AttributeValue of(std::int64_t v) { return {Kind::integer, v}; }
+  static constexpr AttributeValue of(double v) { return {Kind::real, 0, v}; }
+  static constexpr AttributeValue of(const char* v) { return {Kind::text, 0, 0, v}; }
+};
+
+struct AttributeInfo {
+  const char* name;
+  AttributeValue default_value;  // its kind is the attribute's kind
+  const char* choices;           // of a text: the words that are allowed, "a|b"; else nullptr
+  const char* doc;
+};
+
+struct OperatorInfo {
+  const char* name;
+  const char* doc;
+  std::span<const ArgumentInfo> arguments;
+  std::span<const AttributeInfo> attributes;
+};
+
+}  // namespace twinops

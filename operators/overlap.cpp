@@ -1,0 +1,138 @@
+#include "operators/overlap.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "operators/layout.hpp"
+
+namespace twinops {
+namespace {
+
+struct Extent {
+  std::uintptr_t begin, end;  // bytes
+  const Tensor* tensor;
+  std::uint32_t argument, index;
+};
+
+Extent extent_of(const Tensor& t, std::size_t argument, std::size_t index) {
+  const auto data = reinterpret_cast<std::uintptr_t>(t.data);
+  std::int64_t low = 0, high = t.elements - 1;
+  if (!t.contiguous) {
+    high = 0;
+    for (int i = 0; i < t.rank; ++i)
+      (t.strides[i] < 0 ? low : high) += t.strides[i] * (t.shape[i] - 1);
+  }
+  const auto size = static_cast<std::int64_t>(size_of(t.type));
+  return {data + static_cast<std::uintptr_t>(low * size),
+          data + static_cast<std::uintptr_t>((high + 1) * size), &t,
+          static_cast<std::uint32_t>(argument), static_cast<std::uint32_t>(index)};
+}
+
+Layout<1> layout_of(const Tensor& t) {
+  Layout<1> layout;
+  std::vector<std::int64_t> strides(t.rank);
+  for (int i = 0; i < t.rank; ++i) strides[i] = t.stride(i);
+  if (!collapse<1>(layout, t.rank, t.shape, {strides.data()})) layout.rank = -1;
+  return layout;
+}
+
+// Each axis steps over all that lies inside it, so no two elements share a place.
+bool is_nested(const Layout<1>& layout) {
+  std::int64_t inner = 1;
+  for (int i = layout.rank - 1; i >= 0; --i) {
+    const std::int64_t stride = std::abs(layout.stride[0][i]);
+    if (stride < inner) return false;
+    inner = stride * (layout.size[i] - 1) + inner;
+  }
+  return layout.rank >= 0;
+}
+
+// Whether `distance` elements lead from one element of a nested layout to one of its copy moved
+// there.
+bool reaches(const Layout<1>& layout, const std::int64_t* moved_size, std::int64_t distance,
+             int axis) {
+  if (axis == layout.rank) return distance == 0;
+  const std::int64_t stride = std::abs(layout.stride[0][axis]), quotient = distance / stride;
+  for (std::int64_t steps = quotient - 1; steps <= quotient + 1; ++steps) {
+    const bool inside = steps < layout.size[axis] && -steps < moved_size[axis];
+    if (inside && reaches(layout, moved_size, distance - steps * stride, axis + 1)) return true;
+  }
+  return false;
+}
+
+// Whether two tensors, whose extents meet, share an element, as far as it can be told.
+bool share_elements(const Extent& a, const Extent& b) {
+  if (a.tensor->contiguous && b.tensor->contiguous) return true;
+  const Layout<1> la = layout_of(*a.tensor), lb = layout_of(*b.tensor);
+  const auto size = static_cast<std::int64_t>(size_of(a.tensor->type));
+  const auto bytes = static_cast<std::int64_t>(b.begin - a.begin);
+  if (a.tensor->type != b.tensor->type || bytes % size != 0) return false;
+  if (la.rank != lb.rank || !is_nested(la) || !is_nested(lb)) return false;
+  for (int i = 0; i < la.rank; ++i)
+    if (std::abs(la.stride[0][i]) != std::abs(lb.stride[0][i])) return false;
+  return reaches(la, lb.size, bytes / size, 0);
+}
+
+bool same_memory(const Tensor& a, const Tensor& b) {
+  if (a.data != b.data || a.type != b.type || !same_shape(a, b)) return false;
+  if (a.contiguous && b.contiguous) return true;
+  for (int i = 0; i < a.rank; ++i)
+    if (a.shape[i] != 1 && a.stride(i) != b.stride(i)) return false;
+  return true;
+}
+
+// The output that input number `index` of `argument` may be overwritten by, if it is the same
+// memory.
+bool is_overwritten(const Call& call, std::span<const InPlace> in_place, const Call::Bound& input,
+                    std::size_t index) {
+  for (const InPlace& pair : in_place) {
+    if (std::strcmp(pair.in, input.info->name) != 0) continue;
+    const auto& outs = call.list(pair.out);
+    if (index < outs.size() && same_memory(outs[index], input.tensors[index])) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void refuse_overlaps(const Call& call, std::span<const InPlace> in_place) {
+  const auto is_output = [&](const Extent& e) {
+    return call.arguments()[e.argument].info->direction == ArgumentInfo::Direction::output;
+  };
+  const auto where = [&](const Extent& e) {
+    return call.where(call.arguments()[e.argument].info->name, e.index);
+  };
+  std::vector<Extent> extents;
+  for (std::size_t a = 0; a < call.arguments().size(); ++a) {
+    const Call::Bound& bound = call.arguments()[a];
+    for (std::size_t i = 0; i < bound.tensors.size(); ++i) {
+      const Tensor& t = bound.tensors[i];
+      if (t.elements == 0) continue;
+      const bool output = bound.info->direction == ArgumentInfo::Direction::output;
+      if (output && !t.contiguous && !is_nested(layout_of(t)))
+        call.refuse(call.where(bound.info->name, i), "its strides let two elements share memory");
+      if (!output && is_overwritten(call, in_place, bound, i)) continue;
+      extents.push_back(extent_of(t, a, i));
+    }
+  }
+  const auto by_begin = [](const Extent& x, const Extent& y) { return x.begin < y.begin; };
+  if (!std::is_sorted(extents.begin(), extents.end(), by_begin))
+    std::sort(extents.begin(), extents.end(), by_begin);
+
+  // Extents that may still reach into the next one: rarely more than one.
+  std::vector<Extent> open;
+  for (const Extent& e : extents) {
+    std::erase_if(open, [&](const Extent& o) { return o.end <= e.begin; });
+    for (const Extent& o : open) {
+      if (!is_output(o) && !is_output(e)) continue;
+      if (!share_elements(o, e)) continue;
+      const Extent &out = is_output(e) ? e : o, &other = is_output(e) ? o : e;
+      call.refuse(where(out),
+                  "shares memory with " + where(other) +
+                      (is_output(other) ? "" : ", but is not the same tensor in place"));
+    }
+    open.push_back(e);
+  }
+}
+
+}  // namespace twinops

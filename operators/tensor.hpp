@@ -1,0 +1,46 @@
+// A tensor as the operators see it: a checked view of a DLTensor. It borrows data, shape and
+// strides.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "operators/types.hpp"
+
+namespace twinops {
+
+enum class Backend { cpu, cuda };
+const char* name(Backend backend);
+
+// Where memory is. Pinned host memory counts as the CPU's, managed memory as its GPU's.
+struct Device {
+  Backend backend = Backend::cpu;
+  int index = 0;
+  bool operator==(const Device&) const = default;
+};
+std::string describe(Device device);  // "cpu", "cuda:1"
+
+struct Tensor {
+  void* data = nullptr;  // byte_offset is already in it
+  Type type = Type::float32;
+  Device device;
+  int rank = 0;
+  const std::int64_t* shape = nullptr;
+  const std::int64_t* strides = nullptr;  // in elements; nullptr: row-major without gaps
+  std::int64_t elements = 1;
+  bool contiguous = true;  // row-major without gaps, whatever strides say
+
+  std::int64_t stride(int axis) const;
+};
+
+bool same_shape(const Tensor& a, const Tensor& b);
+std::string describe_shape(const Tensor& tensor);  // "[3, 4]"
+
+// Reads a DLTensor. Throws Error(invalid_argument), its text beginning with `where`, on: NULL, a
+// type outside `types`, a device that is neither CPU nor CUDA, a negative dimension, more elements
+// than fit 64-bit byte offsets, NULL data of a tensor that has elements, data not aligned to its
+// element.
+Tensor read_tensor(const DLTensor* tensor, TypeSet types, const std::string& where);
+
+}  // namespace twinops

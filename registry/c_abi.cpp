@@ -1,0 +1,237 @@
+// The C ABI: structs in, status out. The one place where exceptions end.
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <set>
+
+#include "numerics/environment.hpp"
+#include "operators/error.hpp"
+#include "registry/info.hpp"
+#include "registry/memory.hpp"
+#include "registry/operators.hpp"
+#include "registry/rows.hpp"
+#include "registry/settings.hpp"
+#include "twinops/twinops.h"
+
+namespace twinops {
+namespace {
+
+struct ThreadState {
+  std::string error;
+  std::string fallback;
+};
+ThreadState& thread_state() {
+  static thread_local ThreadState state;
+  return state;
+}
+
+twinops_status failed(Status status, const char* message) noexcept {
+  try {
+    thread_state().error = message;
+  } catch (...) {
+    thread_state().error.clear();
+  }
+  return static_cast<twinops_status>(status);
+}
+
+// Runs f; whatever it throws becomes a status and a message.
+template <class F>
+twinops_status guarded(F&& f) noexcept {
+  try {
+    f();
+    return TWINOPS_OK;
+  } catch (const Error& error) {
+    return failed(error.status, error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(Status::out_of_memory, "no host memory");
+  } catch (const std::exception& error) {
+    return failed(Status::internal, error.what());
+  } catch (...) {
+    return failed(Status::internal, "unknown exception");
+  }
+}
+
+// The caller's struct as this library knows it: what a shorter, older one lacks is zero.
+template <class S>
+S read_struct(const S* from, const char* what) {
+  if (from->struct_size < sizeof(std::uint32_t))
+    throw Error(Status::invalid_argument, std::string(what) + ": struct_size is not set");
+  S to{};
+  std::memcpy(&to, from, std::min<std::size_t>(from->struct_size, sizeof(S)));
+  return to;
+}
+
+template <class S>
+const S* next_struct(const S* s) {
+  return reinterpret_cast<const S*>(reinterpret_cast<const char*>(s) + s->struct_size);
+}
+
+AttributeValue read_attribute(const twinops_attribute& a) {
+  switch (a.kind) {
+    case TWINOPS_BOOL:
+      return AttributeValue::of(a.int_value != 0);
+    case TWINOPS_INT:
+      return AttributeValue::of(a.int_value);
+    case TWINOPS_FLOAT:
+      return AttributeValue::of(a.float_value);
+    case TWINOPS_STRING:
+      return AttributeValue::of(a.string_value);
+    default:
+      throw Error(Status::invalid_argument, "attribute: unknown kind " + std::to_string(a.kind));
+  }
+}
+
+// Row names that reports point to: as many as there are rows and kinds of device, kept for good.
+const char* intern(const std::string& name) {
+  static std::mutex mutex;
+  static std::set<std::string> names;
+  const std::lock_guard lock(mutex);
+  return names.insert(name).first->c_str();
+}
+
+Device read_device(DLDevice device) {
+  switch (static_cast<int>(device.device_type)) {
+    case kDLCPU:
+    case kDLCUDAHost:
+      return {Backend::cpu, 0};
+    case kDLCUDA:
+      return {Backend::cuda, device.device_id};
+    default:
+      throw Error(Status::invalid_argument,
+                  "device: expected kDLCPU or kDLCUDA; got " +
+                      std::to_string(static_cast<int>(device.device_type)));
+  }
+}
+
+void write_report(const twinops_execution& execution, const Choice& choice, const Execution& done) {
+  if (execution.report == nullptr) return;
+  thread_state().fallback = choice.fallback;
+  twinops_report report{};
+  report.struct_size = execution.report->struct_size;
+  report.launches = static_cast<std::int32_t>(done.launches);
+  report.row = intern(choice.name);
+  report.fallback = thread_state().fallback.c_str();
+  report.random_words = done.random_words;
+  std::memcpy(execution.report, &report, std::min<std::size_t>(report.struct_size, sizeof(report)));
+}
+
+void run(const char* op, const twinops_argument* arguments, std::size_t argument_count,
+         const twinops_attribute* attributes, std::size_t attribute_count,
+         const twinops_execution* execution_or_null) {
+  const Operator* found = op == nullptr ? nullptr : find_operator(op);
+  if (found == nullptr)
+    throw Error(Status::invalid_argument,
+                "no operator is named '" + std::string(op == nullptr ? "NULL" : op) + "'");
+  twinops_execution how{};
+  if (execution_or_null != nullptr) how = read_struct(execution_or_null, "execution");
+  if (how.report != nullptr) read_struct(how.report, "execution: report");
+  if (how.threads < 0) throw Error(Status::invalid_argument, "execution: threads is negative");
+
+  const FloatEnvironment environment;
+  Call call(*found->info);
+  if (argument_count != 0 && arguments == nullptr)
+    call.refuse(op, "its array of arguments is NULL");
+  if (attribute_count != 0 && attributes == nullptr)
+    call.refuse(op, "its array of attributes is NULL");
+  for (std::size_t i = 0; i < argument_count; ++i, arguments = next_struct(arguments)) {
+    const twinops_argument a = read_struct(arguments, "argument");
+    call.bind(a.name, a.tensors, a.count);
+  }
+  for (std::size_t i = 0; i < attribute_count; ++i, attributes = next_struct(attributes)) {
+    const twinops_attribute a = read_struct(attributes, "attribute");
+    call.set(a.name, read_attribute(a));
+  }
+  call.complete();
+
+  const Choice choice = choose_row(call.device(), how.row);
+  Execution execution;
+  execution.device = call.device();
+  execution.stream = how.stream;
+  execution.threads = how.threads != 0 ? how.threads : settings().threads;
+  execution.parallel_for = how.parallel_for;
+  execution.parallel_context = how.parallel_context;
+  execution.allocate = how.allocate;
+  execution.release = how.release;
+  execution.workspace_context = how.workspace_context;
+  found->run(call, choice.row, execution);
+  write_report(how, choice, execution);
+}
+
+}  // namespace
+}  // namespace twinops
+
+using namespace twinops;
+
+extern "C" {
+
+const char* twinops_last_error(void) noexcept { return thread_state().error.c_str(); }
+int32_t twinops_abi_version(void) noexcept { return TWINOPS_ABI_VERSION; }
+const char* twinops_version(void) noexcept { return TWINOPS_VERSION; }
+
+size_t twinops_operator_count(void) noexcept { return operators().size(); }
+const twinops_operator_info* twinops_operator_at(size_t index) noexcept {
+  const twinops_operator_info* info = nullptr;
+  guarded([&] { info = operator_info(index); });
+  return info;
+}
+const twinops_operator_info* twinops_find_operator(const char* name) noexcept {
+  for (std::size_t i = 0; name != nullptr && i < operators().size(); ++i)
+    if (std::strcmp(operators()[i].info->name, name) == 0) return twinops_operator_at(i);
+  return nullptr;
+}
+const char* twinops_type_name(DLDataType type) noexcept {
+  Type known;
+  return from_dlpack(type, known) ? name(known) : "unknown";
+}
+
+size_t twinops_row_count(void) noexcept { return rows().size(); }
+const twinops_row* twinops_row_at(size_t index) noexcept {
+  const twinops_row* row = nullptr;
+  guarded([&] { row = row_info(index); });
+  return row;
+}
+size_t twinops_device_count(void) noexcept {
+  std::size_t count = 0;
+  guarded([&] { count = device_count(); });
+  return count;
+}
+const twinops_device* twinops_device_at(size_t index) noexcept {
+  const twinops_device* device = nullptr;
+  guarded([&] { device = device_info(index); });
+  return device;
+}
+
+twinops_status twinops_explain(DLDevice device, char* text, size_t capacity,
+                               size_t* length) noexcept {
+  return guarded([&] {
+    const std::string lines = explain_rows(read_device(device), nullptr);
+    if (length != nullptr) *length = lines.size();
+    if (text == nullptr || capacity == 0) return;
+    const std::size_t n = std::min(lines.size(), capacity - 1);
+    std::memcpy(text, lines.data(), n);
+    text[n] = '\0';
+  });
+}
+
+twinops_status twinops_allocate(DLDevice device, size_t bytes, void** memory) noexcept {
+  return guarded([&] { *memory = allocate(read_device(device), bytes); });
+}
+twinops_status twinops_release(DLDevice device, void* memory) noexcept {
+  return guarded([&] { release(read_device(device), memory); });
+}
+twinops_status twinops_copy(DLDevice to_device, void* to, DLDevice from_device, const void* from,
+                            size_t bytes) noexcept {
+  return guarded([&] { copy(read_device(to_device), to, read_device(from_device), from, bytes); });
+}
+twinops_status twinops_synchronize(DLDevice device) noexcept {
+  return guarded([&] { synchronize(read_device(device)); });
+}
+
+twinops_status twinops_run(const char* op, const twinops_argument* arguments, size_t argument_count,
+                           const twinops_attribute* attributes, size_t attribute_count,
+                           const twinops_execution* execution) noexcept {
+  return guarded(
+      [&] { run(op, arguments, argument_count, attributes, attribute_count, execution); });
+}
+
+}  // extern "C"

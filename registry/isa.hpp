@@ -1,0 +1,49 @@
+// The CPU instruction sets: their names, and whether this machine has them.
+#pragma once
+
+#include "kernels_cpu/isa_list.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace twinops {
+
+template <class Isa>
+struct IsaTraits;
+
+#if defined(__x86_64__)
+inline bool cpu_has_f16c() {  // not a name that every __builtin_cpu_supports knows
+  unsigned a, b, c = 0, d;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+template <>
+struct IsaTraits<isa::avx512> {
+  static constexpr const char* name = "avx512";
+  static bool available() {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("fma") && cpu_has_f16c();
+  }
+};
+template <>
+struct IsaTraits<isa::avx2> {
+  static constexpr const char* name = "avx2";
+  static bool available() {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && cpu_has_f16c();
+  }
+};
+template <>
+struct IsaTraits<isa::sse2> {
+  static constexpr const char* name = "sse2";
+  static bool available() { return __builtin_cpu_supports("sse2"); }
+};
+#elif defined(__aarch64__)
+template <>
+struct IsaTraits<isa::neon64> {
+  static constexpr const char* name = "neon64";
+  static bool available() { return true; }
+};
+#endif
+
+}  // namespace twinops
