@@ -5,6 +5,7 @@
 
 #include <xsimd/xsimd.hpp>
 
+#include "kernels_cpu/isa/isa.hpp"
 #include "kernels_cpu/isa_list.hpp"
 #include "numerics/float16.hpp"
 
@@ -43,18 +44,22 @@ struct Vec {
         sizeof(T) == 4 ? T(bit_cast<float>(kNanBits32)) : T(bit_cast<double>(kNanBits64));
     return {x.v & Batch(all_but_sign)};
   }
+  TWINOPS_INLINE friend Vec larger(Vec a, Vec b) { return {xsimd::max(a.v, b.v)}; }
+  TWINOPS_INLINE friend Vec fma(Vec a, Vec b, Vec c) { return {isa::fused(a.v, b.v, c.v)}; }
+
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  TWINOPS_INLINE friend Vec exponent_bits(Vec t, Bits add) {
+    using BitBatch = xsimd::batch<Bits, TWINOPS_ARCH>;
+    constexpr int kShift = sizeof(T) == 4 ? 23 : 52;
+    const BitBatch bits = xsimd::bitwise_cast<BitBatch>(t.v);
+    return {xsimd::bitwise_cast<Batch>((bits << kShift) + BitBatch(add))};
+  }
 };
 
 template <class T, class Isa>
 struct LaneOf<Vec<T, Isa>> {
   using type = T;
 };
-
-}  // namespace twinops
-
-#include "kernels_cpu/isa/isa.hpp"
-
-namespace twinops {
 
 // The vector that elements of storage type T are computed in.
 template <class T, class Isa>

@@ -18,7 +18,8 @@ TWINOPS_INLINE constexpr F fold(F* s, int n) {
 }
 
 // Adds the sums of consecutive chunks as a balanced tree of neighbours, as they come: chunk 0 with
-// 1, 2 with 3, then the pairs, and so on. What a tree lacks on its right is +0.
+// 1, 2 with 3, then the pairs, and so on. What a tree lacks on its right is +0. F: float, double,
+// or what else has a + and is F{} where there is nothing.
 template <class F>
 class ChunkTree {
  public:
@@ -29,10 +30,10 @@ class ChunkTree {
     ++count_;
   }
   TWINOPS_INLINE constexpr F total() const {
-    F sum = F(0);
+    F sum{};
     for (int level = 0; (count_ >> level) != 0; ++level)
       if ((count_ >> level) & 1) sum = partial_[level] + sum;
-    return sum + F(0);  // no -0 leaves
+    return sum + F{};  // no -0 leaves
   }
 
  private:

@@ -47,6 +47,23 @@ TWINOPS_INLINE constexpr float fma(float a, float b, float c) { return __builtin
 TWINOPS_INLINE constexpr double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 #endif
 
+// The larger of two; which one, where one is NaN or both are zeros, is not said.
+#if defined(__CUDA_ARCH__)
+TWINOPS_INLINE float larger(float a, float b) { return fmaxf(a, b); }
+TWINOPS_INLINE double larger(double a, double b) { return fmax(a, b); }
+#else
+TWINOPS_INLINE constexpr float larger(float a, float b) { return a < b ? b : a; }
+TWINOPS_INLINE constexpr double larger(double a, double b) { return a < b ? b : a; }
+#endif
+
+// The float whose bits are those of t, moved up to the exponent's place, plus `add`.
+TWINOPS_INLINE constexpr float exponent_bits(float t, std::uint32_t add) {
+  return bit_cast<float>((to_bits(t) << 23) + add);
+}
+TWINOPS_INLINE constexpr double exponent_bits(double t, std::uint64_t add) {
+  return bit_cast<double>((to_bits(t) << 52) + add);
+}
+
 // The product of two 32-bit words: returns its low half, gives its high half.
 TWINOPS_INLINE constexpr std::uint32_t multiply_wide(std::uint32_t a, std::uint32_t b,
                                                      std::uint32_t& high) {

@@ -31,4 +31,7 @@ TWINOPS_INLINE void store_narrowed(bfloat16* p, __m256 v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), words);
 }
 
+TWINOPS_INLINE __m256 fused(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
+TWINOPS_INLINE __m256d fused(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
+
 }  // namespace twinops::isa

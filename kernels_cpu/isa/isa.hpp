@@ -2,6 +2,7 @@
 //   load_widened(p)       as many float16 or bfloat16 as a float vector has lanes, widened exactly
 //   store_narrowed(p, v)  the reverse, rounded to nearest even; v holds no NaN but the canonical
 //   one
+//   fused(a, b, c)        a * b + c, rounded once; a vector of floats or doubles
 #pragma once
 
 #if defined(__AVX512BW__)

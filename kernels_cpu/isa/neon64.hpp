@@ -26,4 +26,11 @@ TWINOPS_INLINE void store_narrowed(bfloat16* p, float32x4_t v) {
   vst1_u16(&p->bits, vshrn_n_u32(vbslq_u32(vceqq_f32(v, v), rounded, u), 16));
 }
 
+TWINOPS_INLINE float32x4_t fused(float32x4_t a, float32x4_t b, float32x4_t c) {
+  return vfmaq_f32(c, a, b);
+}
+TWINOPS_INLINE float64x2_t fused(float64x2_t a, float64x2_t b, float64x2_t c) {
+  return vfmaq_f64(c, a, b);
+}
+
 }  // namespace twinops::isa

@@ -23,4 +23,22 @@ TWINOPS_INLINE __m128 load_widened(const bfloat16* p) { return load_four(p); }
 TWINOPS_INLINE void store_narrowed(float16* p, __m128 v) { store_four(p, v); }
 TWINOPS_INLINE void store_narrowed(bfloat16* p, __m128 v) { store_four(p, v); }
 
+// No instruction for it: the C library's, which is exact, lane by lane.
+TWINOPS_INLINE __m128 fused(__m128 a, __m128 b, __m128 c) {
+  alignas(16) float x[4], y[4], z[4];
+  _mm_store_ps(x, a);
+  _mm_store_ps(y, b);
+  _mm_store_ps(z, c);
+  for (int i = 0; i < 4; ++i) z[i] = __builtin_fmaf(x[i], y[i], z[i]);
+  return _mm_load_ps(z);
+}
+TWINOPS_INLINE __m128d fused(__m128d a, __m128d b, __m128d c) {
+  alignas(16) double x[2], y[2], z[2];
+  _mm_store_pd(x, a);
+  _mm_store_pd(y, b);
+  _mm_store_pd(z, c);
+  for (int i = 0; i < 2; ++i) z[i] = __builtin_fma(x[i], y[i], z[i]);
+  return _mm_load_pd(z);
+}
+
 }  // namespace twinops::isa

@@ -1,0 +1,105 @@
+// Chunks of rows as vectors: reading one of any step into compute type, folding it, writing one.
+// Only files compiled once an instruction set include this.
+#pragma once
+
+#include "kernels_cpu/vec.hpp"
+#include "numerics/fold.hpp"
+
+namespace twinops {
+
+// A row of T's, `step` elements apart.
+template <class T, class Isa>
+struct RowView {
+  T* data;
+  std::int64_t step;
+};
+
+// A vector into a buffer of its own type; NaNs as they are.
+template <class F, class Isa>
+TWINOPS_INLINE void save(F* to, Vec<F, Isa> v) {
+  v.v.store_unaligned(to);
+}
+
+// How many values a chunk of n is folded from: a power of two, a vector at least. What is left out
+// of kFoldChunk would add +0.
+template <class F, class Isa>
+TWINOPS_INLINE int padded(int n) {
+  int p = Vec<F, Isa>::kLanes;
+  while (p < n) p *= 2;
+  return p;
+}
+
+// Calls f(j, vector) for the n elements of x from `first` on, `pad` in the places up to padded(n).
+template <class T, class Isa, class Step>
+TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int n, T pad,
+                               Step&& f) {
+  using F = compute_t<T>;
+  constexpr int kLanes = Vec<F, Isa>::kLanes;
+  const T* from = x.data + first * x.step;
+  alignas(64) T gathered[kFoldChunk];
+  if (x.step != 1) {
+    for (int j = 0; j < n; ++j) gathered[j] = from[j * x.step];
+    from = gathered;
+  }
+  int j = 0;
+  for (; j + kLanes <= n; j += kLanes) f(j, load<Isa>(from + j));
+  const int end = padded<F, Isa>(n);
+  if (j == end) return;
+  T tail[kLanes];
+  for (int i = 0; i < kLanes; ++i) tail[i] = pad;
+  const typename compute_vec<T, Isa>::Batch padding = load<Isa>(tail).v;
+  if (j < n) {
+    __builtin_memcpy(tail, from + j, static_cast<std::size_t>(n - j) * sizeof(T));
+    f(j, load<Isa>(tail));
+    j += kLanes;
+  }
+  for (; j < end; j += kLanes) f(j, Vec<F, Isa>(padding));
+}
+
+// Writes n elements of out from `first` on: f(j) gives the vector of element first + j.
+template <class T, class Isa, class Step>
+TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, Step&& f) {
+  constexpr int kLanes = compute_vec<T, Isa>::kLanes;
+  T* to = out.data + first * out.step;
+  alignas(64) T buffer[kFoldChunk];
+  T* const target = out.step == 1 ? to : buffer;
+  int j = 0;
+  for (; j + kLanes <= n; j += kLanes) store<Isa>(target + j, f(j));
+  if (j < n) {
+    T tail[kLanes];
+    store<Isa>(tail, f(j));
+    __builtin_memcpy(target + j, tail, static_cast<std::size_t>(n - j) * sizeof(T));
+  }
+  if (out.step != 1)
+    for (int i = 0; i < n; ++i) to[i * out.step] = buffer[i];
+}
+
+// The fold of s[0..n), n a power of two and a vector at least. s is overwritten.
+template <class F, class Isa>
+TWINOPS_INLINE F fold_vectors(F* s, int n) {
+  using V = Vec<F, Isa>;
+  for (int half = n / 2; half >= V::kLanes; half /= 2)
+    for (int j = 0; j < half; j += V::kLanes)
+      save(s + j, load<Isa>(s + j) + load<Isa>(s + j + half));
+  return fold(s, V::kLanes);
+}
+
+// The fold of f(j), j = 0, kLanes, ... n: eight vectors of a residue are added before any is stored.
+template <class F, class Isa, class Term>
+TWINOPS_INLINE F fold_terms(int n, Term&& f) {
+  using V = Vec<F, Isa>;
+  alignas(64) F s[kFoldChunk / 8];
+  const int step = n / 8;
+  if (step >= V::kLanes) {
+    for (int j = 0; j < step; j += V::kLanes) {
+      const V a = f(j) + f(j + 4 * step), b = f(j + step) + f(j + 5 * step);
+      const V c = f(j + 2 * step) + f(j + 6 * step), d = f(j + 3 * step) + f(j + 7 * step);
+      save(s + j, (a + c) + (b + d));
+    }
+    return fold_vectors<F, Isa>(s, step);
+  }
+  for (int j = 0; j < n; j += V::kLanes) save(s + j, f(j));
+  return fold_vectors<F, Isa>(s, n);
+}
+
+}  // namespace twinops

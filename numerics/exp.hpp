@@ -1,0 +1,79 @@
+// The exponential function: docs/softmax.md, "exp". exp(x) = m * 2^k with k = rint(x * log2 e), so
+// that a sum of exponentials can be moved to another power of two without a rounding. At most 1 ulp
+// over every float. Coefficients by scripts/fit_exp_log.py.
+#pragma once
+
+#include "numerics/scalar.hpp"
+
+namespace twinops {
+
+template <class F>
+struct ExpTable;
+
+template <>
+struct ExpTable<float> {
+  using Bits = std::uint32_t;
+  static constexpr int kBias = 127, kShift = 23;
+  static constexpr float kLog2E = 0x1.715476p+0f;
+  static constexpr float kLn2High = 0x1.62e43p-1f, kLn2Low = -0x1.05c61p-29f;
+  static constexpr float kMagic = 0x1.8p23f;  // adding it rounds to an integer, kept in the low bits
+  static constexpr float kPolynomial[] = {0x1.fffffcp-2f, 0x1.55548cp-3f, 0x1.55585ap-5f,
+                                          0x1.123d74p-7f, 0x1.6ab90cp-10f};
+  static constexpr float kLow = -104, kHigh = 89;  // beyond, exp is 0 or infinity
+};
+
+template <>
+struct ExpTable<double> {
+  using Bits = std::uint64_t;
+  static constexpr int kBias = 1023, kShift = 52;
+  static constexpr double kLog2E = 0x1.71547652b82fep+0;
+  static constexpr double kLn2High = 0x1.62e42fefa39efp-1, kLn2Low = 0x1.abc9e3b39803fp-56;
+  static constexpr double kMagic = 0x1.8p52;
+  static constexpr double kPolynomial[] = {
+      0x1.000000000000ap-1,  0x1.55555555554f9p-3,  0x1.55555555507f4p-5,  0x1.1111111127e68p-7,
+      0x1.6c16c1844a1ffp-10, 0x1.a01a0129bb43dp-13, 0x1.a01999b04be23p-16, 0x1.71df2621deb04p-19,
+      0x1.28adcc0d8e84bp-22, 0x1.ad7f0b5647ea6p-26};
+  static constexpr double kLow = -746, kHigh = 710;
+};
+
+// exp(x) = mantissa * 2^k, mantissa in [2^-1/2, 2^1/2] give or take a rounding; exponent = kMagic +
+// k. For |x| up to 2^21. V: float, double, or a vector of them.
+template <class V>
+struct ExpParts {
+  V mantissa, exponent;
+};
+template <class V>
+TWINOPS_INLINE constexpr ExpParts<V> exp_parts(V x) {
+  using Table = ExpTable<lane_t<V>>;
+  constexpr int kTerms = sizeof(Table::kPolynomial) / sizeof(Table::kPolynomial[0]);
+  const V exponent = fma(x, V(Table::kLog2E), V(Table::kMagic));
+  const V k = exponent - V(Table::kMagic);
+  V r = fma(k, V(-Table::kLn2High), x);  // exact
+  r = fma(k, V(-Table::kLn2Low), r);
+  V m(Table::kPolynomial[kTerms - 1]);
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+  for (int i = kTerms - 2; i >= 0; --i) m = fma(m, r, V(Table::kPolynomial[i]));
+  m = fma(m, r, V(lane_t<V>(1)));
+  return {fma(m, r, V(lane_t<V>(1))), exponent};
+}
+
+// exp(x), for every x.
+template <class V>
+TWINOPS_INLINE constexpr V exp(V x) {
+  using F = lane_t<V>;
+  using Table = ExpTable<F>;
+  constexpr auto kOne = typename Table::Bits(Table::kBias) << Table::kShift;
+  V y = select(V(Table::kHigh) < x, V(Table::kHigh), x);
+  y = select(y < V(Table::kLow), V(Table::kLow), y);
+  const ExpParts<V> e = exp_parts(y);
+  // 2^k may be out of range where exp(x) is not: two factors, and one rounding.
+  const V k = e.exponent - V(Table::kMagic);
+  const V half = fma(k, V(F(0.5)), V(Table::kMagic));
+  const V rest = V(Table::kMagic) + (k - (half - V(Table::kMagic)));
+  y = (e.mantissa * exponent_bits(half, kOne)) * exponent_bits(rest, kOne);
+  return select(x == x, y, x);
+}
+
+}  // namespace twinops

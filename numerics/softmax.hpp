@@ -1,0 +1,145 @@
+// The arithmetic of the softmax family: docs/softmax.md.
+//
+// A row is cut into chunks of kFoldChunk. A chunk is a softmax of its own: its weights are powers of
+// e scaled by the power of two of its own maximum, and its sum is their fold. Chunks then join, as a
+// balanced tree of neighbours, by exact powers of two. So nothing in a chunk waits for the rest of
+// the row, a row may be read once, and any processor may own any chunk.
+#pragma once
+
+#include "numerics/exp.hpp"
+#include "numerics/fold.hpp"
+#include "numerics/log.hpp"
+#include "numerics/nan.hpp"
+
+namespace twinops {
+
+// exp_parts() is good up to here. A row whose maximum lies beyond is moved by its maximum first,
+// which is exact for every element that the result can tell from 0.
+template <class F>
+inline constexpr F kExpReach = F(1 << 21);
+
+template <class F>
+inline constexpr F kInfinity = bit_cast<F>(LogTable<F>::kInfinity);
+
+template <class F>
+TWINOPS_INLINE constexpr F within_reach(F x) {
+  x = x < -kExpReach<F> ? -kExpReach<F> : x;
+  return kExpReach<F> < x ? kExpReach<F> : x;
+}
+
+// k of exp(x) = m * 2^k.
+template <class F>
+TWINOPS_INLINE constexpr std::int32_t exponent_of(F x) {
+  using Table = ExpTable<F>;
+  const F t = fma(x, Table::kLog2E, Table::kMagic);
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(to_bits(t)) -
+                                   static_cast<std::uint32_t>(to_bits(Table::kMagic)));
+}
+
+// 2^d for d <= 0, +0 where that is not a normal number.
+template <class F>
+TWINOPS_INLINE constexpr F power_of_two(std::int32_t d) {
+  using Table = ExpTable<F>;
+  using Bits = typename Table::Bits;
+  if (d <= -Table::kBias) return F(0);
+  return bit_cast<F>(static_cast<Bits>(d + Table::kBias) << Table::kShift);
+}
+
+// What a chunk's weights are scaled by: 2^-n, n = k of its maximum.
+template <class F>
+struct WeightScale {
+  F low;                            // of an x with k = n - bias: from there down weights are +0
+  typename ExpTable<F>::Bits bits;  // of 2^-n, where 2^k is added to the exponent
+};
+template <class F>
+TWINOPS_INLINE constexpr WeightScale<F> weight_scale(F max) {
+  using Table = ExpTable<F>;
+  const std::int32_t n = exponent_of(within_reach(max));
+  return {F(n - Table::kBias) * Table::kLn2High,
+          static_cast<typename Table::Bits>(Table::kBias - n) << Table::kShift};
+}
+
+// exp(x) * 2^-n, for x up to the maximum that n is of. V: F or a vector of F.
+template <class V>
+TWINOPS_INLINE constexpr V weight(V x, WeightScale<lane_t<V>> scale) {
+  const ExpParts<V> e = exp_parts(larger(x, V(scale.low)));
+  return e.mantissa * exponent_bits(e.exponent, scale.bits);
+}
+
+// The greater of two; NaN if either is.
+template <class F>
+TWINOPS_INLINE constexpr F greatest(F a, F b) {
+  if (a != a) return a;
+  return b <= a ? a : b;
+}
+
+// A stretch of a row: its maximum, and the sum of its weights under that maximum's n.
+template <class F>
+struct SoftmaxPart {
+  F max = -kInfinity<F>;
+  F sum = F(0);
+
+  TWINOPS_INLINE friend constexpr SoftmaxPart operator+(SoftmaxPart left, SoftmaxPart right) {
+    const std::int32_t l = exponent_of(within_reach(left.max));
+    const std::int32_t r = exponent_of(within_reach(right.max));
+    const std::int32_t n = l < r ? r : l;
+    return {greatest(left.max, right.max),
+            left.sum * power_of_two<F>(l - n) + right.sum * power_of_two<F>(r - n)};
+  }
+};
+
+// What a whole row is to be.
+enum class RowKind {
+  ordinary,
+  far,     // its maximum is beyond kExpReach: take the maximum from every x, and begin again
+  nan,     // it holds a NaN or +infinity
+  masked,  // it holds nothing but -infinity
+};
+template <class F>
+TWINOPS_INLINE constexpr RowKind kind_of_row(F max) {
+  if (max == -kInfinity<F>) return RowKind::masked;
+  if (!(max < kInfinity<F>)) return RowKind::nan;
+  return abs(max) > kExpReach<F> ? RowKind::far : RowKind::ordinary;
+}
+
+// softmax: y = weight * factor, one factor a chunk.
+template <class F>
+TWINOPS_INLINE constexpr F softmax_factor(SoftmaxPart<F> row, F inverse_sum, F chunk_max) {
+  return inverse_sum * power_of_two<F>(exponent_of(within_reach(chunk_max)) - exponent_of(row.max));
+}
+
+// log_softmax: y = (x - max) - log_of_sum. The sum is divided by the maximum's own mantissa, which
+// is one of its terms: the quotient is 1 or more, and exactly 1 where nothing else counts.
+template <class F>
+TWINOPS_INLINE constexpr F log_of_sum(SoftmaxPart<F> row) {
+  return log(row.sum / exp_parts(row.max).mantissa);
+}
+template <class V>
+TWINOPS_INLINE constexpr V log_softmax(V x, V max, V log_sum) {
+  return (x - max) - log_sum;
+}
+
+// What every element of a row that is not ordinary is, before it is stored.
+template <class F>
+TWINOPS_INLINE constexpr F special_row(RowKind kind, bool masked_is_zero, bool log) {
+  if (kind == RowKind::masked && masked_is_zero) return log ? -kInfinity<F> : F(0);
+  return bit_cast<F>(static_cast<typename ExpTable<F>::Bits>(sizeof(F) == 4 ? kNanBits32 : kNanBits64));
+}
+
+// Backward. sum: of grad_term(y, dy) over the row, folded.
+template <bool kLog, class V>
+TWINOPS_INLINE constexpr V grad_term(V y, V dy) {
+  if constexpr (kLog)
+    return dy;
+  else
+    return y * dy;
+}
+template <bool kLog, class V>
+TWINOPS_INLINE constexpr V softmax_grad(V y, V dy, V sum) {
+  if constexpr (kLog)
+    return fma(V(lane_t<V>(0)) - exp(y), sum, dy);
+  else
+    return y * (dy - sum);
+}
+
+}  // namespace twinops
