@@ -20,9 +20,9 @@ class SoftmaxRows {
   using Compute = compute_t<In>;
   using Part = SoftmaxPart<Compute>;
   template <int kChunks>
-  struct Weights {  // of the first chunks of a row
+  struct Weights {  // of the first chunks of a row, then of one that does not wait
     static constexpr int chunks = kChunks;
-    alignas(64) Compute weights[(kChunks == 0 ? 1 : kChunks) * kFoldChunk];
+    alignas(64) Compute weights[(kChunks + 1) * kFoldChunk];
     Compute max[kChunks == 0 ? 1 : kChunks];
   };
   using Buffer = Weights<kLog ? 0 : kKept>;
@@ -37,7 +37,7 @@ class SoftmaxRows {
     ChunkTree<Part> tree;
     for (std::int64_t c = begin; c < end; ++c) {
       const bool keep = Kept::chunks != 0 && c < Kept::chunks;
-      Compute* weights = kept.weights + (keep ? c * kFoldChunk : 0);
+      Compute* weights = kept.weights + (keep ? c : Kept::chunks) * kFoldChunk;
       const Part part = chunk(x, c, shift, weights);
       if (keep) kept.max[c] = part.max;
       tree.add(part);
@@ -63,7 +63,7 @@ class SoftmaxRows {
     const Compute last = kLog ? log_of_sum(part) : Compute(1) / part.sum;
     for (std::int64_t c = begin; c < end; ++c) {
       const bool keep = Kept::chunks != 0 && c < Kept::chunks;
-      Compute* weights = kept.weights + (keep ? c * kFoldChunk : 0);
+      Compute* weights = kept.weights + (keep ? c : Kept::chunks) * kFoldChunk;
       if constexpr (kLog) {
         const V move(shift), max(part.max), log_sum(last);
         read_chunk(x, c * kFoldChunk, size(c), In{}, [&](int j, V value) {

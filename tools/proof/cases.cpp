@@ -6,6 +6,10 @@ std::span<const OperatorCases> operator_cases() {
   static constexpr OperatorCases kTable[] = {
       {"check_finite_and_unscale", check_finite_and_unscale_cases},
       {"update_loss_scaling", update_loss_scaling_cases},
+      {"softmax", softmax_cases},
+      {"log_softmax", log_softmax_cases},
+      {"softmax_grad", softmax_grad_cases},
+      {"log_softmax_grad", log_softmax_grad_cases},
   };
   return kTable;
 }

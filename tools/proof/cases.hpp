@@ -7,6 +7,10 @@
 namespace proof {
 
 std::vector<Case> check_finite_and_unscale_cases();
+std::vector<Case> log_softmax_cases();
+std::vector<Case> log_softmax_grad_cases();
+std::vector<Case> softmax_cases();
+std::vector<Case> softmax_grad_cases();
 std::vector<Case> update_loss_scaling_cases();
 
 }  // namespace proof

@@ -1,0 +1,321 @@
+// The softmax family: every kernel row gives the bits of the reference, whatever the threads and the
+// rows' neighbours; and the results are what softmax promises.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "tools/proof/cases.hpp"
+#include "tools/proof/trial.hpp"
+
+namespace {
+
+constexpr std::uint64_t kSeed = 20261121;
+
+// Cases of up to this many elements; TWINOPS_TEST_ELEMENTS says another number.
+std::int64_t most_elements() {
+  const char* text = std::getenv("TWINOPS_TEST_ELEMENTS");
+  return text == nullptr ? 200000 : std::atoll(text);
+}
+
+void expect_equal(const proof::Trial& trial, const proof::Outcome& expected,
+                  const std::string& row, const twinops::Execution& execution) {
+  const proof::Outcome actual = proof::run(trial, row, execution);
+  if (const auto difference = proof::first_difference(trial, expected, actual))
+    ADD_FAILURE() << row << ", threads " << execution.threads << ": "
+                  << proof::describe(*difference);
+  if (const auto stray = proof::stray_write(trial, actual.block)) ADD_FAILURE() << row << *stray;
+}
+
+class Twins : public testing::TestWithParam<const char*> {};
+
+TEST_P(Twins, EveryRowGivesTheBitsOfTheReference) {
+  std::int64_t elements = 0, finite = 0, nonzero = 0;
+  for (const proof::OperatorCases& op : proof::operator_cases()) {
+    if (std::string(op.op) != GetParam()) continue;
+    for (const proof::Case& c : op.make()) {
+      if (c.elements > most_elements()) continue;
+      SCOPED_TRACE(c.name + " (" + c.type + "), seed " + std::to_string(kSeed));
+      const proof::Trial trial(c.problem(), kSeed);
+      const proof::Outcome expected = proof::run(trial, "cpu/scalar");
+      for (const std::string& row : twinops::available_rows())
+        if (row != "cpu/scalar") expect_equal(trial, expected, row, {});
+      const proof::Share share = proof::finite_share(trial, expected);
+      elements += share.elements;
+      finite += share.finite;
+      nonzero += share.nonzero;
+    }
+  }
+  EXPECT_GT(elements, 0);
+  EXPECT_GT(finite, elements / 2);
+  EXPECT_GT(nonzero, elements / 4);
+}
+
+TEST_P(Twins, ThreadsDoNotMatter) {
+  for (const proof::OperatorCases& op : proof::operator_cases()) {
+    if (std::string(op.op) != GetParam()) continue;
+    for (const proof::Case& c : op.make()) {
+      if (c.elements < 30000 || c.elements > 300000 || c.type == "float64") continue;
+      SCOPED_TRACE(c.name + " (" + c.type + "), seed " + std::to_string(kSeed));
+      const proof::Trial trial(c.problem(), kSeed);
+      const std::string row = twinops::explain().find("cpu/avx2: chosen") != std::string::npos
+                                  ? "cpu/avx2"
+                                  : "cpu";
+      twinops::Execution one;
+      one.threads = 1;
+      const proof::Outcome expected = proof::run(trial, row, one);
+      for (int threads : {2, 3, 8, 64}) {
+        twinops::Execution execution;
+        execution.threads = threads;
+        expect_equal(trial, expected, row, execution);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Softmax, Twins,
+                         testing::Values("softmax", "log_softmax", "softmax_grad",
+                                         "log_softmax_grad"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// ---- What softmax promises ---------------------------------------------------------------------
+
+using Row = std::vector<float>;
+
+Row random_row(std::size_t n, double spread, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<double> normal(0, spread);
+  Row row(n);
+  for (float& x : row) x = static_cast<float>(normal(generator));
+  return row;
+}
+twinops::Tensor tensor(const Row& row) {
+  return {row.data(), {static_cast<std::int64_t>(row.size())}};
+}
+Row run_row(const char* op, const Row& x, const char* masked_rows = "nan") {
+  Row y(x.size());
+  twinops::Call(op)
+      .argument("x", tensor(x))
+      .argument("out", tensor(y))
+      .attribute("masked_rows", masked_rows)
+      .run();
+  return y;
+}
+double ulps(double actual, double exact) {
+  int exponent = 0;
+  std::frexp(exact, &exponent);
+  return std::abs(actual - exact) / std::ldexp(1.0, std::max(exponent - 24, -149));
+}
+
+TEST(SoftmaxValues, AreCloseToDouble) {
+  double worst = 0, worst_log = 0;
+  for (std::size_t n : {1u, 2u, 10u, 100u, 1000u, 1024u, 5000u, 50257u, 200000u}) {
+    for (double spread : {0.1, 1.0, 10.0}) {
+      const Row x = random_row(n, spread, static_cast<unsigned>(kSeed + n));
+      const Row y = run_row("softmax", x), log_y = run_row("log_softmax", x);
+      const double max = *std::max_element(x.begin(), x.end());
+      double sum = 0;
+      for (float v : x) sum += std::exp(v - max);
+      for (std::size_t i = 0; i < n; ++i) {
+        const double exact = std::exp(x[i] - max) / sum, exact_log = x[i] - max - std::log(sum);
+        if (exact > 0x1p-120) worst = std::max(worst, ulps(y[i], exact));
+        // The sum's own rounding is an absolute error.
+        worst_log = std::max(worst_log, std::abs(log_y[i] - exact_log) /
+                                            (std::abs(exact_log) + 1) * 0x1p23);
+      }
+    }
+  }
+  RecordProperty("softmax_ulps", std::to_string(worst));
+  RecordProperty("log_softmax_ulps", std::to_string(worst_log));
+  EXPECT_LT(worst, 4);
+  EXPECT_LT(worst_log, 3);
+  EXPECT_GT(worst, 0.4) << "the comparison compares nothing";
+}
+
+TEST(SoftmaxValues, SumToOne) {
+  for (std::size_t n : {2u, 33u, 1000u, 4097u, 100000u}) {
+    const Row y = run_row("softmax", random_row(n, 3, static_cast<unsigned>(n)));
+    double sum = 0;
+    for (float v : y) sum += v;
+    EXPECT_NEAR(sum, 1, 3 * 0x1p-23) << n;
+  }
+}
+
+TEST(SoftmaxValues, AreMonotone) {
+  Row x = random_row(3000, 5, 7);
+  std::sort(x.begin(), x.end());
+  for (const char* op : {"softmax", "log_softmax"}) {
+    const Row y = run_row(op, x);
+    for (std::size_t i = 1; i < y.size(); ++i) {
+      // exp is good to an ulp, and a chunk's factor is rounded once.
+      EXPECT_GE(y[i], y[i - 1] * (op[0] == 's' ? 1 - 0x1p-22f : 1)) << op << i;
+    }
+  }
+}
+
+TEST(SoftmaxValues, AShiftChangesLittle) {
+  const Row x = random_row(5000, 3, 11);
+  for (float shift : {64.0f, -1000.0f, 8192.0f}) {
+    Row exact(x), moved(x);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      moved[i] = x[i] + shift;
+      exact[i] = moved[i] - shift;  // what the sum kept of x
+    }
+    const Row a = run_row("softmax", exact), b = run_row("softmax", moved);
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_LT(ulps(b[i], a[i]), 5) << shift << ' ' << i;
+  }
+}
+
+TEST(SoftmaxValues, ALogProbabilityIsNeverPositive) {
+  for (float gap : {0.0f, 1e-6f, 1.0f, 15.0f, 16.6f, 30.0f, 200.0f})
+    for (float top : {0.0f, 0.1f, -3.7f, 88.0f, 12345.678f})
+      for (std::size_t n : {1u, 2u, 1500u}) {
+        Row x(n, top - gap);
+        x[n / 2] = top;
+        for (float y : run_row("log_softmax", x)) EXPECT_LE(y, 0.0f) << gap << ' ' << top;
+      }
+  EXPECT_EQ(run_row("log_softmax", {0.1f})[0], 0.0f);
+}
+
+TEST(SoftmaxValues, SpecialRows) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const auto bits = [](float x) {
+    std::uint32_t u;
+    std::memcpy(&u, &x, 4);
+    return u;
+  };
+  const auto all = [&](const Row& row, std::uint32_t expected) {
+    for (float y : row) EXPECT_EQ(bits(y), expected);
+  };
+  for (std::size_t n : {5u, 5000u}) {
+    Row x(n, -inf);
+    all(run_row("softmax", x), 0x7fffffff);
+    all(run_row("log_softmax", x), 0x7fffffff);
+    all(run_row("softmax", x, "zeros"), 0);
+    all(run_row("log_softmax", x, "zeros"), 0xff800000);
+    x[2] = 3;
+    const Row one = run_row("softmax", x), log_one = run_row("log_softmax", x);
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_EQ(one[i], i == 2 ? 1.0f : 0.0f);
+      EXPECT_EQ(log_one[i], i == 2 ? 0.0f : -inf);
+    }
+    x[n - 1] = inf;
+    all(run_row("softmax", x, "zeros"), 0x7fffffff);
+    x[n - 1] = -std::numeric_limits<float>::quiet_NaN();
+    all(run_row("softmax", x, "zeros"), 0x7fffffff);
+    all(run_row("log_softmax", x, "zeros"), 0x7fffffff);
+    // The largest numbers there are.
+    std::fill(x.begin(), x.end(), std::numeric_limits<float>::max());
+    all(run_row("softmax", x), bits(1.0f / static_cast<float>(n)));
+    std::fill(x.begin(), x.end(), std::numeric_limits<float>::lowest());
+    all(run_row("softmax", x), bits(1.0f / static_cast<float>(n)));
+  }
+}
+
+// What a row gives does not depend on the rows around it.
+TEST(SoftmaxValues, ARowIsTheSameInEveryBatch) {
+  for (std::int64_t n : {63, 1000, 4096, 40000}) {
+    const Row x = random_row(static_cast<std::size_t>(9 * n), 4, 3);
+    Row batch(x.size()), alone(static_cast<std::size_t>(n));
+    twinops::Call("softmax")
+        .argument("x", twinops::Tensor(x.data(), {9, n}))
+        .argument("out", twinops::Tensor(batch.data(), {9, n}))
+        .run();
+    for (std::int64_t r = 0; r < 9; ++r) {
+      twinops::Call("softmax")
+          .argument("x", twinops::Tensor(x.data() + r * n, {n}))
+          .argument("out", twinops::Tensor(alone.data(), {n}))
+          .run();
+      EXPECT_EQ(0, std::memcmp(alone.data(), batch.data() + r * n,
+                               static_cast<std::size_t>(n) * sizeof(float)));
+    }
+  }
+}
+
+// The backward pass against differences of the forward pass, in double.
+TEST(SoftmaxGradient, AgreesWithFiniteDifferences) {
+  constexpr std::int64_t n = 1500;
+  std::mt19937_64 generator(kSeed);
+  std::normal_distribution<double> normal;
+  std::vector<double> x(n), dy(n), y(n), dx(n), up(n), down(n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    x[i] = normal(generator);
+    dy[i] = normal(generator);
+  }
+  const auto t = [](std::vector<double>& v) { return twinops::Tensor(v.data(), {n}); };
+  for (const std::string op : {"softmax", "log_softmax"}) {
+    const auto forward = [&](std::vector<double>& out) {
+      twinops::Call(op).argument("x", t(x)).argument("out", t(out)).run();
+    };
+    forward(y);
+    twinops::Call(op + "_grad")
+        .argument("y", t(y))
+        .argument("dy", t(dy))
+        .argument("dx", t(dx))
+        .run();
+    for (std::int64_t i : {0, 1, 700, 1023, 1024, 1499}) {
+      constexpr double h = 1e-5;
+      const double kept = x[i];
+      x[i] = kept + h;
+      forward(up);
+      x[i] = kept - h;
+      forward(down);
+      x[i] = kept;
+      double difference = 0;
+      for (std::int64_t j = 0; j < n; ++j) difference += dy[j] * (up[j] - down[j]) / (2 * h);
+      EXPECT_NEAR(dx[i], difference, 1e-8 * (op[0] == 's' ? 1 : 1e3)) << op << ' ' << i;
+    }
+  }
+}
+
+// ---- What is refused ---------------------------------------------------------------------------
+
+std::string refusal(twinops::Call& call) {
+  try {
+    call.run();
+  } catch (const twinops::Error& error) {
+    EXPECT_EQ(error.status, TWINOPS_INVALID_ARGUMENT);
+    return error.what();
+  }
+  return "was not refused";
+}
+std::string softmax_refusal(const twinops::Tensor& x, const twinops::Tensor& out, int axis = -1) {
+  twinops::Call call("softmax");
+  call.argument("x", x).argument("out", out).attribute("axis", axis);
+  return refusal(call);
+}
+
+TEST(SoftmaxRefusals, EachHasItsMessage) {
+  float x[24] = {}, y[24] = {};
+  double d[24] = {};
+  const twinops::Tensor x34(x, {3, 4});
+  EXPECT_EQ(softmax_refusal(x34, {y, {3, 4}}, 2), "softmax: axis: expected -2 to 1; got 2");
+  EXPECT_EQ(softmax_refusal(x34, {y, {3, 4}}, -3), "softmax: axis: expected -2 to 1; got -3");
+  EXPECT_EQ(softmax_refusal({x, {}}, {y, {}}),
+            "softmax: axis: a tensor without dimensions has no axis");
+  EXPECT_EQ(softmax_refusal(x34, {y, {4, 3}}),
+            "softmax: out: expected the shape of x, [3, 4]; got [4, 3]");
+  EXPECT_EQ(softmax_refusal(x34, {d, {3, 4}}),
+            "softmax: out: expected the type of x, float32, or float16 or bfloat16; got float64");
+  EXPECT_EQ(softmax_refusal({d, {3, 4}}, {y, {3, 4}}),
+            "softmax: out: expected the type of x, float64; got float32");
+  EXPECT_EQ(softmax_refusal({x, twinops::kFloat16, {3, 4}}, {y, twinops::kBfloat16, {3, 4}}),
+            "softmax: out: expected the type of x, float16, or float32; got bfloat16");
+  EXPECT_EQ(softmax_refusal(x34, {x + 1, {3, 4}}),
+            "softmax: out: shares memory with softmax: x, but is not the same tensor in place");
+  const twinops::Tensor dx(x + 12, {3, 4}), turned(y, {4, 3}), wide(d, {3, 4});
+  twinops::Call call("softmax_grad");
+  call.argument("y", x34).argument("dy", turned).argument("dx", dx);
+  EXPECT_EQ(refusal(call), "softmax_grad: dy: expected the shape of y, [3, 4]; got [4, 3]");
+  twinops::Call types("softmax_grad");
+  types.argument("y", x34).argument("dy", wide).argument("dx", dx);
+  EXPECT_EQ(refusal(types), "softmax_grad: dy: expected the type of y, float32; got float64");
+}
+
+}  // namespace
