@@ -84,7 +84,8 @@ TWINOPS_INLINE F fold_vectors(F* s, int n) {
   return fold(s, V::kLanes);
 }
 
-// The fold of f(j), j = 0, kLanes, ... n: eight vectors of a residue are added before any is stored.
+// The fold of f(j), j = 0, kLanes, ... n: eight vectors of a residue are added before any is
+// stored.
 template <class F, class Isa, class Term>
 TWINOPS_INLINE F fold_terms(int n, Term&& f) {
   using V = Vec<F, Isa>;

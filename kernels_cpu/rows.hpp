@@ -1,12 +1,13 @@
 // Rows over threads, for kernels that reduce along a row and then write it. A kernel is a class:
-//   Part                                    what a stretch of a row is reduced to; parts join with +
-//   Part reduce(row, begin, end, shift)     chunks [begin, end) of a row; begin is a multiple of a
+//   Part                                    what a stretch of a row is reduced to; parts join with
+//   + Part reduce(row, begin, end, shift)     chunks [begin, end) of a row; begin is a multiple of
+//   a
 //                                           power of two that covers them
 //   bool is_far(part)                       the row must be reduced again, with this shift:
 //   F shift_of(part)
 //   void write(row, begin, end, part, shift)  those chunks' outputs
-// Rows that are many are whole; rows that are few and long are cut at powers of two, so the bits are
-// those of the whole row.
+// Rows that are many are whole; rows that are few and long are cut at powers of two, so the bits
+// are those of the whole row.
 #pragma once
 
 #include "kernels_cpu/parallel.hpp"
@@ -44,12 +45,14 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t rows, std
   using F = typename Kernel::Compute;
   using Part = typename Kernel::Part;
   const std::int64_t units = (chunks + unit - 1) / unit;
-  const Workspace memory(execution, static_cast<std::size_t>(rows) *
-                                        (sizeof(CutRow<Kernel>) + units * sizeof(Part)));
+  const Workspace memory(
+      execution, static_cast<std::size_t>(rows) * (sizeof(CutRow<Kernel>) + units * sizeof(Part)));
   auto* states = static_cast<CutRow<Kernel>*>(memory.data());
   auto* parts = reinterpret_cast<Part*>(states + rows);
   for (std::int64_t r = 0; r < rows; ++r) states[r] = {Part{}, F(0), false};
-  const auto last = [&](std::int64_t u) { return (u + 1) * unit < chunks ? (u + 1) * unit : chunks; };
+  const auto last = [&](std::int64_t u) {
+    return (u + 1) * unit < chunks ? (u + 1) * unit : chunks;
+  };
   for (bool again = true; again;) {
     again = false;
     parallel_ranges(execution, rows * units, 1, 1, [&](std::int64_t begin, std::int64_t end) {

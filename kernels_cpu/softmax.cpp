@@ -1,6 +1,7 @@
 // softmax and log_softmax. Memory: a row of up to kKept chunks is read once and written once; its
 // weights wait in a buffer of the thread. A longer one is read twice. Order: docs/softmax.md. Tried
-// and left: weights of long rows in `out`, which is one more trip to memory than a second exp costs.
+// and left: weights of long rows in `out`, which is one more trip to memory than a second exp
+// costs.
 #include "operators/softmax.hpp"
 
 #include "kernels_cpu/kernel.hpp"
@@ -50,8 +51,8 @@ class SoftmaxRows {
   template <class Kept>
   void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& part,
              Compute shift, Kept& kept) const {
-    const RowView<Out, Isa> out{
-        static_cast<Out*>(a_.out) + row_offsets(a_.rows.outer, row).of[0], a_.rows.step[0]};
+    const RowView<Out, Isa> out{static_cast<Out*>(a_.out) + row_offsets(a_.rows.outer, row).of[0],
+                                a_.rows.step[0]};
     const RowKind kind = kind_of_row(part.max);
     if (kind != RowKind::ordinary) {
       const V y(special_row<Compute>(kind, a_.masked_is_zero, kLog));

@@ -23,14 +23,14 @@ void grad_reference(const SoftmaxGradArguments& a) {
       for (std::int64_t first = 0; first < length; first += kFoldChunk) {
         F terms[kFoldChunk] = {};
         for (std::int64_t j = 0; j < std::min<std::int64_t>(kFoldChunk, length - first); ++j)
-          terms[j] = grad_term<kLog, F>(widen(y[(first + j) * step[1]]),
-                                        widen(dy[(first + j) * step[2]]));
+          terms[j] =
+              grad_term<kLog, F>(widen(y[(first + j) * step[1]]), widen(dy[(first + j) * step[2]]));
         tree.add(fold(terms, kFoldChunk));
       }
       const F sum = tree.total();
       for (std::int64_t i = 0; i < length; ++i)
-        dx[i * step[0]] = narrow<Out>(
-            softmax_grad<kLog, F>(widen(y[i * step[1]]), widen(dy[i * step[2]]), sum));
+        dx[i * step[0]] =
+            narrow<Out>(softmax_grad<kLog, F>(widen(y[i * step[1]]), widen(dy[i * step[2]]), sum));
     }
   });
 }

@@ -1,10 +1,9 @@
 // softmax and log_softmax, one element after the other.
-#include "numerics/softmax.hpp"
-
 #include <algorithm>
 
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cpu/row_offsets.hpp"
+#include "numerics/softmax.hpp"
 #include "operators/softmax.hpp"
 
 namespace twinops {

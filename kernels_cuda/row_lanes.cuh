@@ -54,10 +54,10 @@ __device__ __forceinline__ void store_elements(T* row, std::int64_t step, std::i
   }
 }
 
-// The sum over R vectors of V values in each of G neighbouring lanes, element (r * G + lane) * V + e
-// at s[r * V + e]: folded from the top index bit down, so registers first, then lanes, then places.
-// Lanes hand over half of their places at a step, so that no sum is made twice; at the end every
-// lane has the result.
+// The sum over R vectors of V values in each of G neighbouring lanes, element (r * G + lane) * V +
+// e at s[r * V + e]: folded from the top index bit down, so registers first, then lanes, then
+// places. Lanes hand over half of their places at a step, so that no sum is made twice; at the end
+// every lane has the result.
 template <int G, int R, int V, class F>
 __device__ __forceinline__ F fold_lanes(const F (&values)[R * V]) {
   F s[R * V];
@@ -72,7 +72,8 @@ __device__ __forceinline__ F fold_lanes(const F (&values)[R * V]) {
     int n = 0;
     for (int g = G, v = V; g > 1 && v > 1; g /= 2, v /= 2) ++n;
     return n;
-  }();
+  }
+  ();
   const unsigned lane = threadIdx.x;
 #pragma unroll
   for (int k = 0, mask = G / 2; mask > 0; ++k, mask /= 2) {

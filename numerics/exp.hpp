@@ -16,9 +16,13 @@ struct ExpTable<float> {
   static constexpr int kBias = 127, kShift = 23;
   static constexpr float kLog2E = 0x1.715476p+0f;
   static constexpr float kLn2High = 0x1.62e43p-1f, kLn2Low = -0x1.05c61p-29f;
-  static constexpr float kMagic = 0x1.8p23f;  // adding it rounds to an integer, kept in the low bits
-  static constexpr float kPolynomial[] = {0x1.fffffcp-2f, 0x1.55548cp-3f, 0x1.55585ap-5f,
-                                          0x1.123d74p-7f, 0x1.6ab90cp-10f};
+  static constexpr float kMagic =
+      0x1.8p23f;       // adding it rounds to an integer, kept in the low bits
+  struct Polynomial {  // 1, r, r^2, ...
+    static constexpr float value[] = {1.0f,           1.0f,           0x1.fffffcp-2f,
+                                      0x1.55548cp-3f, 0x1.55585ap-5f, 0x1.123d74p-7f,
+                                      0x1.6ab90cp-10f};
+  };
   static constexpr float kLow = -104, kHigh = 89;  // beyond, exp is 0 or infinity
 };
 
@@ -29,10 +33,20 @@ struct ExpTable<double> {
   static constexpr double kLog2E = 0x1.71547652b82fep+0;
   static constexpr double kLn2High = 0x1.62e42fefa39efp-1, kLn2Low = 0x1.abc9e3b39803fp-56;
   static constexpr double kMagic = 0x1.8p52;
-  static constexpr double kPolynomial[] = {
-      0x1.000000000000ap-1,  0x1.55555555554f9p-3,  0x1.55555555507f4p-5,  0x1.1111111127e68p-7,
-      0x1.6c16c1844a1ffp-10, 0x1.a01a0129bb43dp-13, 0x1.a01999b04be23p-16, 0x1.71df2621deb04p-19,
-      0x1.28adcc0d8e84bp-22, 0x1.ad7f0b5647ea6p-26};
+  struct Polynomial {
+    static constexpr double value[] = {1.0,
+                                       1.0,
+                                       0x1.000000000000ap-1,
+                                       0x1.55555555554f9p-3,
+                                       0x1.55555555507f4p-5,
+                                       0x1.1111111127e68p-7,
+                                       0x1.6c16c1844a1ffp-10,
+                                       0x1.a01a0129bb43dp-13,
+                                       0x1.a01999b04be23p-16,
+                                       0x1.71df2621deb04p-19,
+                                       0x1.28adcc0d8e84bp-22,
+                                       0x1.ad7f0b5647ea6p-26};
+  };
   static constexpr double kLow = -746, kHigh = 710;
 };
 
@@ -45,18 +59,11 @@ struct ExpParts {
 template <class V>
 TWINOPS_INLINE constexpr ExpParts<V> exp_parts(V x) {
   using Table = ExpTable<lane_t<V>>;
-  constexpr int kTerms = sizeof(Table::kPolynomial) / sizeof(Table::kPolynomial[0]);
   const V exponent = fma(x, V(Table::kLog2E), V(Table::kMagic));
   const V k = exponent - V(Table::kMagic);
   V r = fma(k, V(-Table::kLn2High), x);  // exact
   r = fma(k, V(-Table::kLn2Low), r);
-  V m(Table::kPolynomial[kTerms - 1]);
-#if defined(__CUDACC__)
-#pragma unroll
-#endif
-  for (int i = kTerms - 2; i >= 0; --i) m = fma(m, r, V(Table::kPolynomial[i]));
-  m = fma(m, r, V(lane_t<V>(1)));
-  return {fma(m, r, V(lane_t<V>(1))), exponent};
+  return {horner<typename Table::Polynomial>(r), exponent};
 }
 
 // exp(x), for every x.

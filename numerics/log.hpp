@@ -14,8 +14,10 @@ struct LogTable<float> {
   using SignedBits = std::int32_t;
   static constexpr int kShift = 23;
   static constexpr float kLn2High = 0x1.62ep-1f, kLn2Low = 0x1.0bfbe8p-15f;  // k * high is exact
-  static constexpr float kSeries[] = {0x1.555554p-1f, 0x1.999c26p-2f, 0x1.23d3ep-2f,
+  struct Series {
+    static constexpr float value[] = {0x1.555554p-1f, 0x1.999c26p-2f, 0x1.23d3ep-2f,
                                       0x1.f13b18p-3f};
+  };
   static constexpr float kLeastNormal = 0x1p-126f, kUp = 0x1p24f;
   static constexpr int kUpBy = 24;
   static constexpr Bits kSqrtHalf = 0x3f3504f3u, kInfinity = 0x7f800000u;
@@ -27,10 +29,11 @@ struct LogTable<double> {
   using SignedBits = std::int64_t;
   static constexpr int kShift = 52;
   static constexpr double kLn2High = 0x1.62e42fefa38p-1, kLn2Low = 0x1.ef35793c7673p-45;
-  static constexpr double kSeries[] = {0x1.555555555557cp-1, 0x1.999999998569p-2,
-                                       0x1.2492493df0e43p-2, 0x1.c71c54d0836a4p-3,
-                                       0x1.7465be6dd9646p-3, 0x1.39ad5e8a70b34p-3,
-                                       0x1.2e9a6561eee3dp-3};
+  struct Series {
+    static constexpr double value[] = {
+        0x1.555555555557cp-1, 0x1.999999998569p-2,  0x1.2492493df0e43p-2, 0x1.c71c54d0836a4p-3,
+        0x1.7465be6dd9646p-3, 0x1.39ad5e8a70b34p-3, 0x1.2e9a6561eee3dp-3};
+  };
   static constexpr double kLeastNormal = 0x1p-1022, kUp = 0x1p54;
   static constexpr int kUpBy = 54;
   static constexpr Bits kSqrtHalf = 0x3fe6a09e667f3bcdu, kInfinity = 0x7ff0000000000000u;
@@ -42,7 +45,6 @@ template <class F>
 TWINOPS_INLINE constexpr F log(F x) {
   using Table = LogTable<F>;
   using Bits = typename Table::Bits;
-  constexpr int kTerms = sizeof(Table::kSeries) / sizeof(F);
   const F infinity = bit_cast<F>(Table::kInfinity);
   if (!(x > F(0))) return x == F(0) ? -infinity : canonical(infinity - infinity);
   if (!(x < infinity)) return x;
@@ -54,14 +56,10 @@ TWINOPS_INLINE constexpr F log(F x) {
   const auto above = static_cast<typename Table::SignedBits>(to_bits(x) - Table::kSqrtHalf);
   const int steps = static_cast<int>(above >> Table::kShift);
   k += steps;
-  const F f = bit_cast<F>(to_bits(x) - (static_cast<Bits>(above >> Table::kShift) << Table::kShift)) -
-              F(1);
+  const F f =
+      bit_cast<F>(to_bits(x) - (static_cast<Bits>(above >> Table::kShift) << Table::kShift)) - F(1);
   const F s = f / (F(2) + f), z = s * s;
-  F series = Table::kSeries[kTerms - 1];
-#if defined(__CUDACC__)
-#pragma unroll
-#endif
-  for (int i = kTerms - 2; i >= 0; --i) series = fma(series, z, Table::kSeries[i]);
+  const F series = horner<typename Table::Series>(z);
   const F half_square = F(0.5) * f * f;
   const F low = fma(s, fma(series, z, half_square), F(k) * Table::kLn2Low);
   return fma(F(k), Table::kLn2High, f - (half_square - low));

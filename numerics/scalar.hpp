@@ -62,6 +62,18 @@ TWINOPS_INLINE constexpr double exponent_bits(double t, std::uint64_t add) {
   return bit_cast<double>((to_bits(t) << 52) + add);
 }
 
+// Coefficients[0] + Coefficients[1] x + ... by Horner's rule, a fused multiply-add a term.
+// Coefficients: a type with a constexpr array `value`, lowest power first.
+template <class Coefficients, int kFirst = 0, class V>
+TWINOPS_INLINE constexpr V horner(V x) {
+  constexpr int kTerms = sizeof(Coefficients::value) / sizeof(Coefficients::value[0]);
+  constexpr lane_t<V> c = Coefficients::value[kFirst];
+  if constexpr (kFirst + 1 == kTerms)
+    return V(c);
+  else
+    return fma(horner<Coefficients, kFirst + 1>(x), x, V(c));
+}
+
 // The product of two 32-bit words: returns its low half, gives its high half.
 TWINOPS_INLINE constexpr std::uint32_t multiply_wide(std::uint32_t a, std::uint32_t b,
                                                      std::uint32_t& high) {

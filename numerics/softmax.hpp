@@ -1,9 +1,9 @@
 // The arithmetic of the softmax family: docs/softmax.md.
 //
-// A row is cut into chunks of kFoldChunk. A chunk is a softmax of its own: its weights are powers of
-// e scaled by the power of two of its own maximum, and its sum is their fold. Chunks then join, as a
-// balanced tree of neighbours, by exact powers of two. So nothing in a chunk waits for the rest of
-// the row, a row may be read once, and any processor may own any chunk.
+// A row is cut into chunks of kFoldChunk. A chunk is a softmax of its own: its weights are powers
+// of e scaled by the power of two of its own maximum, and its sum is their fold. Chunks then join,
+// as a balanced tree of neighbours, by exact powers of two. So nothing in a chunk waits for the
+// rest of the row, a row may be read once, and any processor may own any chunk.
 #pragma once
 
 #include "numerics/exp.hpp"
@@ -55,8 +55,8 @@ template <class F>
 TWINOPS_INLINE constexpr WeightScale<F> weight_scale(F max) {
   using Table = ExpTable<F>;
   const std::int32_t n = exponent_of(within_reach(max));
-  return {F(n - Table::kBias) * Table::kLn2High,
-          static_cast<typename Table::Bits>(Table::kBias - n) << Table::kShift};
+  return {F(n - Table::kBias) * Table::kLn2High, static_cast<typename Table::Bits>(Table::kBias - n)
+                                                     << Table::kShift};
 }
 
 // exp(x) * 2^-n, for x up to the maximum that n is of. V: F or a vector of F.
@@ -123,7 +123,8 @@ TWINOPS_INLINE constexpr V log_softmax(V x, V max, V log_sum) {
 template <class F>
 TWINOPS_INLINE constexpr F special_row(RowKind kind, bool masked_is_zero, bool log) {
   if (kind == RowKind::masked && masked_is_zero) return log ? -kInfinity<F> : F(0);
-  return bit_cast<F>(static_cast<typename ExpTable<F>::Bits>(sizeof(F) == 4 ? kNanBits32 : kNanBits64));
+  return bit_cast<F>(
+      static_cast<typename ExpTable<F>::Bits>(sizeof(F) == 4 ? kNanBits32 : kNanBits64));
 }
 
 // Backward. sum: of grad_term(y, dy) over the row, folded.

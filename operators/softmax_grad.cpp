@@ -14,7 +14,8 @@ constexpr ArgumentInfo kArguments[] = {
     {"dy", Direction::input, Form::tensor, true, kFloatingTypes,
      "The gradient with respect to y: y's shape and type."},
     {"dx", Direction::output, Form::tensor, true, kFloatingTypes,
-     "The gradient with respect to x: y's shape; y's type, or float32 for a 16-bit y, or 16-bit for "
+     "The gradient with respect to x: y's shape; y's type, or float32 for a 16-bit y, or 16-bit "
+     "for "
      "a float32 y. May be dy or y itself."},
 };
 constexpr AttributeInfo kAttributes[] = {
@@ -28,8 +29,8 @@ SoftmaxGradArguments parse_grad(const Call& call) {
     call.refuse(call.where("dy"),
                 std::string("expected the type of y, ") + name(y.type) + "; got " + name(dy.type));
   if (!same_shape(dy, y))
-    call.refuse(call.where("dy"), "expected the shape of y, " + describe_shape(y) + "; got " +
-                                      describe_shape(dy));
+    call.refuse(call.where("dy"),
+                "expected the shape of y, " + describe_shape(y) + "; got " + describe_shape(dy));
   SoftmaxGradArguments arguments{y.data, dy.data, call.tensor("dx").data,
                                  read_type_pair(call, "y", "dx"),
                                  read_rows<3>(call, {"dx", "y", "dy"})};

@@ -6,11 +6,12 @@ namespace {
 int read_axis(const Call& call, int rank) {
   const std::int64_t axis = call.integer("axis");
   if (rank == 0)
-    call.refuse(std::string(call.info().name) + ": axis", "a tensor without dimensions has no axis");
-  if (axis < -rank || axis >= rank)
     call.refuse(std::string(call.info().name) + ": axis",
-                "expected " + std::to_string(-rank) + " to " + std::to_string(rank - 1) + "; got " +
-                    std::to_string(axis));
+                "a tensor without dimensions has no axis");
+  if (axis < -rank || axis >= rank)
+    call.refuse(std::string(call.info().name) + ": axis", "expected " + std::to_string(-rank) +
+                                                              " to " + std::to_string(rank - 1) +
+                                                              "; got " + std::to_string(axis));
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
@@ -53,12 +54,11 @@ TypePair read_type_pair(const Call& call, const char* in, const char* out) {
   const bool mixed = pair.in != pair.out;
   if (mixed && (is_float64(pair.in) || is_float64(pair.out) ||
                 (pair.in != Type::float32 && pair.out != Type::float32)))
-    call.refuse(call.where(out),
-                std::string("expected the type of ") + in + ", " + name(pair.in) +
-                    (is_float64(pair.in)             ? ""
-                     : pair.in == Type::float32 ? ", or float16 or bfloat16"
-                                                     : ", or float32") +
-                    "; got " + name(pair.out));
+    call.refuse(call.where(out), std::string("expected the type of ") + in + ", " + name(pair.in) +
+                                     (is_float64(pair.in)        ? ""
+                                      : pair.in == Type::float32 ? ", or float16 or bfloat16"
+                                                                 : ", or float32") +
+                                     "; got " + name(pair.out));
   return pair;
 }
 

@@ -16,8 +16,8 @@ struct Rows {
   Layout<N> outer;  // of the other axes; the order of rows is its own
 };
 
-// Reads attribute `axis` and the tensors, which must be of one shape. The first one's strides decide
-// in which order rows are visited.
+// Reads attribute `axis` and the tensors, which must be of one shape. The first one's strides
+// decide in which order rows are visited.
 template <int N>
 Rows<N> read_rows(const Call& call, const std::array<const char*, N>& names);
 

@@ -1,5 +1,5 @@
-// The softmax family: every kernel row gives the bits of the reference, whatever the threads and the
-// rows' neighbours; and the results are what softmax promises.
+// The softmax family: every kernel row gives the bits of the reference, whatever the threads and
+// the rows' neighbours; and the results are what softmax promises.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ std::int64_t most_elements() {
   return text == nullptr ? 200000 : std::atoll(text);
 }
 
-void expect_equal(const proof::Trial& trial, const proof::Outcome& expected,
-                  const std::string& row, const twinops::Execution& execution) {
+void expect_equal(const proof::Trial& trial, const proof::Outcome& expected, const std::string& row,
+                  const twinops::Execution& execution) {
   const proof::Outcome actual = proof::run(trial, row, execution);
   if (const auto difference = proof::first_difference(trial, expected, actual))
     ADD_FAILURE() << row << ", threads " << execution.threads << ": "
@@ -64,9 +64,8 @@ TEST_P(Twins, ThreadsDoNotMatter) {
       if (c.elements < 30000 || c.elements > 300000 || c.type == "float64") continue;
       SCOPED_TRACE(c.name + " (" + c.type + "), seed " + std::to_string(kSeed));
       const proof::Trial trial(c.problem(), kSeed);
-      const std::string row = twinops::explain().find("cpu/avx2: chosen") != std::string::npos
-                                  ? "cpu/avx2"
-                                  : "cpu";
+      const std::string row =
+          twinops::explain().find("cpu/avx2: chosen") != std::string::npos ? "cpu/avx2" : "cpu";
       twinops::Execution one;
       one.threads = 1;
       const proof::Outcome expected = proof::run(trial, row, one);
@@ -126,8 +125,8 @@ TEST(SoftmaxValues, AreCloseToDouble) {
         const double exact = std::exp(x[i] - max) / sum, exact_log = x[i] - max - std::log(sum);
         if (exact > 0x1p-120) worst = std::max(worst, ulps(y[i], exact));
         // The sum's own rounding is an absolute error.
-        worst_log = std::max(worst_log, std::abs(log_y[i] - exact_log) /
-                                            (std::abs(exact_log) + 1) * 0x1p23);
+        worst_log = std::max(worst_log,
+                             std::abs(log_y[i] - exact_log) / (std::abs(exact_log) + 1) * 0x1p23);
       }
     }
   }

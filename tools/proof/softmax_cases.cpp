@@ -127,25 +127,25 @@ class Cases {
 
 // Every length where a lane, a vector, a warp, a chunk, a block or a cluster begins or ends.
 constexpr std::int64_t kLengths[] = {
-    1,    2,    3,    4,    5,    7,    8,    9,    15,   16,    17,    31,    32,    33,
-    63,   64,   65,   100,  127,  128,  129,  255,  256,  257,   500,   511,   512,   513,
-    1000, 1022, 1023, 1024, 1025, 1026, 2047, 2048, 2049, 3000,  4096,  4097,  5000,  8191,
+    1,    2,    3,    4,     5,     7,     8,     9,     15,    16,    17,    31,    32,    33,
+    63,   64,   65,   100,   127,   128,   129,   255,   256,   257,   500,   511,   512,   513,
+    1000, 1022, 1023, 1024,  1025,  1026,  2047,  2048,  2049,  3000,  4096,  4097,  5000,  8191,
     8192, 8193, 9216, 16383, 16384, 16385, 20000, 32767, 32768, 32769, 50257, 65535, 65536, 65537};
 
 void add_shapes(Cases& cases, DLDataType type, const Values& values) {
   for (std::int64_t n : kLengths)
     cases.add({{n > 2000 ? 3 : 7, n}}, values, type, type, n % 3 == 0);
   for (std::int64_t n : {64, 1000, 1024, 4096, 8192, 40000})
-    cases.add({{5, n}, -1, {}, 1}, values, type, type);                     // not aligned
+    cases.add({{5, n}, -1, {}, 1}, values, type, type);  // not aligned
   for (std::int64_t n : {8, 64, 1024, 4096, 32768})
-    cases.add({{5, n}, -1, {n + 3, 1}}, values, type, type);                // rows apart
+    cases.add({{5, n}, -1, {n + 3, 1}}, values, type, type);  // rows apart
   cases.add({{64, 1000}}, values, type, type);
   cases.add({{3, 70, 11}, 1}, values, type, type);
   cases.add({{3, 70, 11}, 1}, values, type, type, true);
   cases.add({{2, 3000, 5}, 1}, values, type, type);
   cases.add({{1200, 7}, 0}, values, type, type, true);
-  cases.add({{6, 5, 40}, -1, {200, 1, 5}}, values, type, type);             // transposed
-  cases.add({{4, 33}, -1, {-33, 1}}, values, type, type);                   // rows backwards
+  cases.add({{6, 5, 40}, -1, {200, 1, 5}}, values, type, type);  // transposed
+  cases.add({{4, 33}, -1, {-33, 1}}, values, type, type);        // rows backwards
   cases.add({{5, 1030}, -1, {2060, 2}}, values, type, type);
   cases.add({{0, 12}}, values, type, type);
   cases.add({{12, 0}}, values, type, type);
@@ -153,12 +153,12 @@ void add_shapes(Cases& cases, DLDataType type, const Values& values) {
 }
 
 void add_real(Cases& cases, DLDataType type, const Values& values) {
-  cases.add({{16, 512, 512}}, values, type, type);      // a sequence of BERT-large
+  cases.add({{16, 512, 512}}, values, type, type);  // a sequence of BERT-large
   cases.add({{4, 2048, 2048}}, values, type, type, true);
-  cases.add({{16, 30522}}, values, type, type);         // vocabularies
+  cases.add({{16, 30522}}, values, type, type);  // vocabularies
   cases.add({{16, 50257}}, values, type, type);
   cases.add({{8, 128256}}, values, type, type);
-  cases.add({{256, 1000}}, values, type, type);         // image classes
+  cases.add({{256, 1000}}, values, type, type);  // image classes
   cases.add({{2, (1 << 20) + 3}}, values, type, type);
   cases.add({{3, 1 << 20}}, values, type, type, true);
 }

@@ -1,0 +1,135 @@
+// Launches over rows: grids, clusters and shared memory, and what the blocks of a cluster do
+// together.
+#pragma once
+
+#include <cooperative_groups.h>
+
+#include <algorithm>
+
+#include "kernels_cuda/launch.cuh"
+#include "kernels_cuda/row_lanes.cuh"
+#include "operators/execution.hpp"
+
+namespace twinops {
+
+inline constexpr int kShortThreads = 128;
+
+inline constexpr int kLongWarps = 16, kLongUnits = 512, kMostBlocksOfRow = 16;
+inline constexpr int kMostWaiting = 8;  // chunks of a warp
+
+// What a launch over long rows settles: a unit of 2^k chunks is a warp's, and the first chunks that
+// a warp meets wait in shared memory.
+struct LongRows {
+  std::int64_t chunks;
+  std::int64_t unit;  // chunks
+  int units;          // of a row, up to kLongUnits
+  int waiting;        // chunks of a warp that wait
+  int blocks;         // of a row: the cluster
+
+  __host__ __device__ int warps() const { return units < kLongWarps ? units : kLongWarps; }
+};
+
+__device__ __forceinline__ void cluster_barrier(int blocks) {
+#if __CUDA_ARCH__ >= 900
+  if (blocks > 1) {
+    cooperative_groups::this_cluster().sync();
+    return;
+  }
+#endif
+  __syncthreads();
+}
+
+// Leaves a unit's part in every block of the row.
+template <class Part>
+__device__ __forceinline__ void share_part(Part* place, Part part, int blocks) {
+  const int lane = threadIdx.x % kWarp;
+#if __CUDA_ARCH__ >= 900
+  if (blocks > 1) {
+    if (lane < blocks) *cooperative_groups::this_cluster().map_shared_rank(place, lane) = part;
+    return;
+  }
+#endif
+  if (lane == 0) *place = part;
+}
+
+inline int device_attribute(cudaDeviceAttr attribute, int device) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+inline unsigned grid_of(std::int64_t blocks) {
+  return static_cast<unsigned>(std::min<std::int64_t>(blocks, 0x7fffffff));
+}
+
+// Launches `kernel` in clusters of `cluster` blocks, with `shared` bytes of dynamic shared memory.
+template <class... Parameters, class... Values>
+void launch_rows(Execution& execution, void (*kernel)(Parameters...), unsigned blocks,
+                 unsigned threads, std::size_t shared, int cluster, const Values&... values) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared;
+  config.stream = static_cast<cudaStream_t>(execution.stream);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  config.attrs = &attribute;
+  config.numAttrs = cluster > 1 ? 1 : 0;
+  if (shared > 48 * 1024)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared)),
+          "cudaFuncSetAttribute");
+  if (cluster > 8)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+          "cudaFuncSetAttribute");
+  check(cudaLaunchKernelEx(&config, kernel, values...), "launch over rows");
+  ++execution.launches;
+}
+
+// How a row of up to kFoldChunk elements lies: R vectors of V elements in each of G lanes.
+template <int V, int G, int R>
+struct ShortShape {};
+
+// Calls launch(ShortShape) with the fewest lanes and vectors that hold `length` elements.
+template <int V, class Launch>
+void with_short_shape(std::int64_t length, Launch&& launch) {
+  if constexpr (V >= 4) {
+    if (length <= 4 * V) return launch(ShortShape<V, 4, 1>{});
+    if (length <= 8 * V) return launch(ShortShape<V, 8, 1>{});
+    if (length <= 16 * V) return launch(ShortShape<V, 16, 1>{});
+  }
+  if (length <= 32 * V) return launch(ShortShape<V, 32, 1>{});
+  if constexpr (V == 1)
+    if (length <= 64) return launch(ShortShape<V, 32, 2>{});
+  if constexpr (V <= 2)
+    if (length <= 128) return launch(ShortShape<V, 32, 4 / V>{});
+  if constexpr (V <= 4)
+    if (length <= 256) return launch(ShortShape<V, 32, 8 / V>{});
+  if (length <= 512) return launch(ShortShape<V, 32, 16 / V>{});
+  launch(ShortShape<V, 32, 32 / V>{});
+}
+
+// The plan for long rows: as many blocks a row as give each warp one unit, up to the largest
+// cluster. `fixed` bytes of shared memory are spoken for; a chunk that waits takes `chunk`.
+inline LongRows plan_long(std::int64_t length, std::size_t fixed, std::size_t chunk, int device) {
+  LongRows plan{};
+  plan.chunks = (length + kFoldChunk - 1) / kFoldChunk;
+  plan.unit = 1;
+  while ((plan.chunks + plan.unit - 1) / plan.unit > kLongUnits) plan.unit *= 2;
+  plan.units = static_cast<int>((plan.chunks + plan.unit - 1) / plan.unit);
+  plan.blocks = 1;
+  const bool clusters = device_attribute(cudaDevAttrComputeCapabilityMajor, device) >= 9;
+  while (clusters && plan.blocks < kMostBlocksOfRow && plan.units > kLongWarps * plan.blocks)
+    plan.blocks *= 2;
+  const std::int64_t all = std::int64_t{plan.warps()} * plan.blocks;
+  const std::int64_t of_warp = (plan.units + all - 1) / all * plan.unit;
+  const auto room = static_cast<std::int64_t>(
+      device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device) - fixed);
+  plan.waiting = static_cast<int>(std::min<std::int64_t>(
+      {of_warp, room / (plan.warps() * static_cast<std::int64_t>(chunk)), kMostWaiting}));
+  return plan;
+}
+
+}  // namespace twinops

@@ -1,0 +1,55 @@
+// Which of the backward kernels a call takes, by the length of its rows and where they lie.
+#pragma once
+
+#include "kernels_cuda/kernel.hpp"
+#include "kernels_cuda/softmax_grad_kernels.cuh"
+
+namespace twinops {
+
+template <bool kLog, int V, class In, class Out>
+void launch_long_grad(const GradJob<In, Out>& job, Execution& execution) {
+  constexpr std::size_t kFixed = sizeof(compute_t<In>) * kLongUnits;
+  constexpr std::size_t kChunk = 2 * sizeof(In) * kFoldChunk;
+  const LongRows plan = plan_long(job.rows.length, kFixed, kChunk, execution.device.index);
+  const std::size_t shared =
+      kFixed + kChunk * static_cast<std::size_t>(plan.warps() * plan.waiting);
+  const std::int64_t rows = std::min<std::int64_t>(job.rows.rows, 1 << 26);
+  launch_rows(execution, grad_long_kernel<kLog, In, Out, V>, grid_of(rows * plan.blocks),
+              static_cast<unsigned>(plan.warps() * kWarp), shared, plan.blocks, job, plan);
+}
+
+template <bool kLog>
+void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
+  if (a.rows.rows == 0 || a.rows.length == 0) return;
+  const CurrentDevice current(execution.device.index);
+  with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+    constexpr int V = 16 / static_cast<int>(sizeof(In));
+    const GradJob<In, Out> job{static_cast<const In*>(a.y), static_cast<const In*>(a.dy),
+                               static_cast<Out*>(a.dx), a.rows};
+    const bool packs = packs_fit(a.rows, 0, a.dx, sizeof(Out), V) &&
+                       packs_fit(a.rows, 1, a.y, sizeof(In), V) &&
+                       packs_fit(a.rows, 2, a.dy, sizeof(In), V);
+    const std::int64_t chunks = (a.rows.length + kFoldChunk - 1) / kFoldChunk;
+    if (chunks == 1) {
+      const auto launch = [&]<int kV, int G, int R>(ShortShape<kV, G, R>) {
+        constexpr std::int64_t kRowsOfBlock = kShortThreads / G;
+        launch_rows(execution, grad_short_kernel<kLog, In, Out, kV, G, R>,
+                    grid_of((a.rows.rows + kRowsOfBlock - 1) / kRowsOfBlock), kShortThreads, 0, 1,
+                    job);
+      };
+      packs ? with_short_shape<V>(a.rows.length, launch)
+            : with_short_shape<1>(a.rows.length, launch);
+      return;
+    }
+    if constexpr (sizeof(In) < 8) {
+      if (packs && chunks <= kMiddleGradChunks) {
+        launch_rows(execution, grad_middle_kernel<kLog, In, Out, V>, grid_of(a.rows.rows),
+                    static_cast<unsigned>(chunks * kWarp), 0, 1, job);
+        return;
+      }
+    }
+    packs ? launch_long_grad<kLog, V>(job, execution) : launch_long_grad<kLog, 1>(job, execution);
+  });
+}
+
+}  // namespace twinops

@@ -1,0 +1,60 @@
+// Which of the softmax kernels a call takes, by the length of its rows and where they lie.
+#pragma once
+
+#include "kernels_cuda/kernel.hpp"
+#include "kernels_cuda/row_launch.cuh"
+#include "kernels_cuda/softmax_kernels.cuh"
+
+namespace twinops {
+
+template <bool kLog, int V, int G, int R, class In, class Out>
+void launch_short(const SoftmaxJob<In, Out>& job, Execution& execution) {
+  constexpr int kBatch = R == 1 && V * sizeof(In) >= 16 ? 2 : 1;
+  constexpr std::int64_t kRowsOfBlock = std::int64_t{kShortThreads} / G * kBatch;
+  launch_rows(execution, softmax_short_kernel<kLog, In, Out, V, G, R, kBatch>,
+              grid_of((job.rows.rows + kRowsOfBlock - 1) / kRowsOfBlock), kShortThreads, 0, 1, job);
+}
+
+template <bool kLog, int V, class In, class Out>
+void launch_long(const SoftmaxJob<In, Out>& job, Execution& execution) {
+  using F = compute_t<In>;
+  constexpr std::size_t kFixed = sizeof(LongShared<F>), kChunk = sizeof(F) * kFoldChunk;
+  const LongRows plan = plan_long(job.rows.length, kFixed, kChunk, execution.device.index);
+  const int warps = plan.warps();
+  const std::size_t shared = kFixed + kChunk * static_cast<std::size_t>(warps * plan.waiting);
+  const std::int64_t rows = std::min<std::int64_t>(job.rows.rows, 1 << 26);
+  launch_rows(execution, softmax_long_kernel<kLog, In, Out, V>, grid_of(rows * plan.blocks),
+              static_cast<unsigned>(warps * kWarp), shared, plan.blocks, job, plan);
+}
+
+template <bool kLog>
+void run_softmax(const SoftmaxArguments& a, Execution& execution) {
+  if (a.rows.rows == 0 || a.rows.length == 0) return;
+  const CurrentDevice current(execution.device.index);
+  with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+    constexpr int V = 16 / static_cast<int>(sizeof(In));
+    const SoftmaxJob<In, Out> job{static_cast<const In*>(a.x), static_cast<Out*>(a.out), a.rows,
+                                  a.masked_is_zero};
+    const bool packs =
+        packs_fit(a.rows, 0, a.out, sizeof(Out), V) && packs_fit(a.rows, 1, a.x, sizeof(In), V);
+    const std::int64_t chunks = (a.rows.length + kFoldChunk - 1) / kFoldChunk;
+    if (chunks == 1) {
+      const auto launch = [&]<int kV, int G, int R>(ShortShape<kV, G, R>) {
+        launch_short<kLog, kV, G, R>(job, execution);
+      };
+      packs ? with_short_shape<V>(a.rows.length, launch)
+            : with_short_shape<1>(a.rows.length, launch);
+      return;
+    }
+    if constexpr (sizeof(In) < 8) {
+      if (packs && chunks <= kMiddleChunks) {
+        launch_rows(execution, softmax_middle_kernel<kLog, In, Out, V>, grid_of(a.rows.rows),
+                    static_cast<unsigned>(chunks * kWarp), 0, 1, job);
+        return;
+      }
+    }
+    packs ? launch_long<kLog, V>(job, execution) : launch_long<kLog, 1>(job, execution);
+  });
+}
+
+}  // namespace twinops
