@@ -11,17 +11,41 @@
 namespace twinops {
 namespace {
 
+constexpr int kBlock = 4;  // vectors that one look for NaN serves
+
+// Returns whether a value was found that is not finite.
 template <class Isa, class T>
 bool unscale_stretch(const T* x, T* out, std::int64_t n, double scale, bool check_input) {
   using V = compute_vec<T, Isa>;
+  using F = compute_t<T>;
+  constexpr std::int64_t kStep = std::int64_t{kBlock} * V::kLanes;
   const V inverse(inverse_scale<T>(scale));
-  auto found = not_finite<compute_t<T>>(V(compute_t<T>(0)));
-  for_each_vector<Isa>(x, out, n, [&](const T* from, T* to) {
+  auto all_finite = is_finite<F>(V(F(0)));
+  std::int64_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    V value[kBlock], y[kBlock];
+    auto finite = is_finite<F>(V(F(0)));
+    for (int k = 0; k < kBlock; ++k) {
+      value[k] = load<Isa>(x + i + k * V::kLanes);
+      y[k] = unscale(value[k], inverse);
+      finite = finite & is_finite<T>(y[k]);
+    }
+    if (check_input)
+      for (int k = 0; k < kBlock; ++k) all_finite = all_finite & is_finite<F>(value[k]);
+    else
+      all_finite = all_finite & finite;
+    if (xsimd::all(finite.m)) {  // nearly always; then there is no NaN to make canonical
+      for (int k = 0; k < kBlock; ++k) store_canonical<Isa>(out + i + k * V::kLanes, y[k]);
+    } else {
+      for (int k = 0; k < kBlock; ++k) store<Isa>(out + i + k * V::kLanes, y[k]);
+    }
+  }
+  for_each_vector<Isa>(x + i, out + i, n - i, [&](const T* from, T* to) {
     const V value = load<Isa>(from), y = unscale(value, inverse);
-    found = found | (check_input ? not_finite<compute_t<T>>(value) : not_finite<T>(y));
+    all_finite = all_finite & (check_input ? is_finite<F>(value) : is_finite<T>(y));
     store<Isa>(to, y);
   });
-  return xsimd::any(found.m);
+  return !xsimd::all(all_finite.m);
 }
 
 }  // namespace
