@@ -16,8 +16,8 @@ struct VecMask {
 
   TWINOPS_INLINE friend VecMask operator|(VecMask a, VecMask b) { return {a.m | b.m}; }
   TWINOPS_INLINE friend VecMask operator&(VecMask a, VecMask b) { return {a.m & b.m}; }
-  // (xsimd 8.1 makes eight instructions of !m for AVX.)
-  TWINOPS_INLINE VecMask operator!() const { return {m ^ decltype(m)(true)}; }
+  // No negation: xsimd 8.1 makes eight instructions of it for AVX, and its exclusive or of two
+  // AVX-512 masks is an inclusive one.
 };
 
 template <class T, class Isa>

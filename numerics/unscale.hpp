@@ -24,9 +24,5 @@ template <class T, class V>
 TWINOPS_INLINE constexpr auto is_finite(V y) {
   return abs(y) < V(kOverflow<T>);
 }
-template <class T, class V>
-TWINOPS_INLINE constexpr auto not_finite(V y) {
-  return !is_finite<T>(y);
-}
 
 }  // namespace twinops
