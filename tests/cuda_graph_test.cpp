@@ -32,7 +32,7 @@ class Step {
     for (int i = 0; i < tensors; ++i) {
       constexpr DLDataType kTypes[] = {kFloat16, kFloat32, kBfloat16, kFloat64};
       const DLDataType type = one_type ? kFloat16 : kTypes[i % 4];
-      const std::int64_t n = i * 37 % 400;  // the first is empty
+      const std::int64_t n = i * 37 % 400;                         // the first is empty
       at = (at + 7) / 8 * 8 + (i % 3 == 0 ? type.bits / 8u : 0u);  // some begin unaligned
       at = (at + type.bits / 8u - 1) / (type.bits / 8u) * (type.bits / 8u);
       members_.push_back({type, n, at});
