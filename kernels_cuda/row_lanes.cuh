@@ -41,15 +41,26 @@ __device__ __forceinline__ void load_elements(const T* row, std::int64_t step, s
     for (int e = 0; e < V; ++e) x[e] = widen(pack.v[e]);
   }
 }
-template <int V, class T>
+// y, stored as a T, where it is known to be no NaN.
+template <class T>
+__device__ __forceinline__ T narrow_number(compute_t<T> y) {
+  if constexpr (sizeof(T) == sizeof(y))
+    return y;
+  else
+    return narrow<T>(y);
+}
+template <int V, bool kNumbers = false, class T>
 __device__ __forceinline__ void store_elements(T* row, std::int64_t step, std::int64_t j,
                                                const compute_t<T> (&y)[V]) {
+  const auto narrowed = [](compute_t<T> v) {
+    return kNumbers ? narrow_number<T>(v) : narrow<T>(v);
+  };
   if constexpr (V == 1) {
-    row[j * step] = narrow<T>(y[0]);
+    row[j * step] = narrowed(y[0]);
   } else {
     Pack<T, V> pack;
 #pragma unroll
-    for (int e = 0; e < V; ++e) pack.v[e] = narrow<T>(y[e]);
+    for (int e = 0; e < V; ++e) pack.v[e] = narrowed(y[e]);
     write_pack<T, V>(row + j, pack);
   }
 }

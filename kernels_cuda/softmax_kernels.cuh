@@ -38,7 +38,7 @@ __device__ __forceinline__ void load_share(const In* row, std::int64_t step, std
   }
 }
 
-// Stores f(i) for the elements i of a lane's share.
+// Stores f(i), which is no NaN, for the elements i of a lane's share.
 template <class Out, int R, int V, int G, class F>
 __device__ __forceinline__ void store_share(Out* row, std::int64_t step, std::int64_t first,
                                             std::int64_t length, int lane, F&& f) {
@@ -48,6 +48,18 @@ __device__ __forceinline__ void store_share(Out* row, std::int64_t step, std::in
     compute_t<Out> pack[V];
 #pragma unroll
     for (int e = 0; e < V; ++e) pack[e] = f(r * V + e);
+    if (j < length) store_elements<V, true>(row, step, j, pack);
+  }
+}
+
+// Stores one value, NaN or not, throughout a lane's share.
+template <class Out, int R, int V, int G, class F>
+__device__ __forceinline__ void fill_share(Out* row, std::int64_t step, std::int64_t first,
+                                           std::int64_t length, int lane, F value) {
+  F pack[V];
+  for (int e = 0; e < V; ++e) pack[e] = value;
+  for (int r = 0; r < R; ++r) {
+    const std::int64_t j = first + (r * G + lane) * V;
     if (j < length) store_elements<V>(row, step, j, pack);
   }
 }
@@ -117,15 +129,17 @@ __global__ void __launch_bounds__(kShortThreads, sizeof(In) == 8 ? 3 : 6)
         for (int i = 0; i < R * V; ++i) x[b][i] = weight(x[b][i], scale);
         row = {max, fold_lanes<G, R, V>(x[b])};
       }
+      if (out[b] == nullptr) continue;
       const RowKind kind = kind_of_row(row.max);
-      const bool ordinary = kind == RowKind::ordinary;
-      const F special = special_row<F>(kind, job.masked_is_zero, kLog);
+      if (kind != RowKind::ordinary) {
+        fill_share<Out, R, V, G>(out[b], job.rows.step[0], 0, length, lane,
+                                 special_row<F>(kind, job.masked_is_zero, kLog));
+        continue;
+      }
       const F last = kLog ? log_of_sum(row) : F(1) / row.sum;
-      store_share<Out, R, V, G>(
-          out[b], job.rows.step[0], 0, out[b] == nullptr ? 0 : length, lane, [&](int i) {
-            const F y = kLog ? log_softmax(x[b][i], row.max, last) : x[b][i] * last;
-            return ordinary ? y : special;
-          });
+      store_share<Out, R, V, G>(out[b], job.rows.step[0], 0, length, lane, [&](int i) {
+        return kLog ? log_softmax(x[b][i], row.max, last) : x[b][i] * last;
+      });
     }
   }
 }
@@ -183,12 +197,14 @@ __global__ void __launch_bounds__(kMiddleChunks* kWarp)
       shift = row.max;
     }
     const RowKind kind = kind_of_row(row.max);
-    const bool ordinary = kind == RowKind::ordinary;
-    const F special = special_row<F>(kind, job.masked_is_zero, kLog);
+    if (kind != RowKind::ordinary) {
+      fill_share<Out, R, V, kWarp>(job.out + starts.of[0], 1, first, length, lane,
+                                   special_row<F>(kind, job.masked_is_zero, kLog));
+      continue;
+    }
     const F last = kLog ? log_of_sum(row) : softmax_factor(row, F(1) / row.sum, max);
     store_share<Out, R, V, kWarp>(job.out + starts.of[0], 1, first, length, lane, [&](int i) {
-      const F y = kLog ? log_softmax(x[i], row.max, last) : x[i] * last;
-      return ordinary ? y : special;
+      return kLog ? log_softmax(x[i], row.max, last) : x[i] * last;
     });
   }
 }
@@ -262,13 +278,17 @@ __global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
     }
 
     const RowKind kind = kind_of_row(row.max);
-    const bool ordinary = kind == RowKind::ordinary;
-    const F special = special_row<F>(kind, job.masked_is_zero, kLog);
     const F last = kLog ? log_of_sum(row) : F(1) / row.sum;
     int seen = 0;
     for (int u = first_unit; u < plan.units; u += unit_step) {
       const std::int64_t end = min((u + 1) * plan.unit, plan.chunks);
       for (std::int64_t c = u * plan.unit; c < end; ++c, ++seen) {
+        if (kind != RowKind::ordinary) {
+          fill_share<Out, R, V, kWarp>(job.out + starts.of[0], job.rows.step[0], c * kFoldChunk,
+                                       length, lane,
+                                       special_row<F>(kind, job.masked_is_zero, kLog));
+          continue;
+        }
         F max = F(0);
         if (seen < plan.waiting) {
 #pragma unroll
@@ -282,10 +302,8 @@ __global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
         }
         const F factor = kLog ? last : softmax_factor(row, last, max);
         store_share<Out, R, V, kWarp>(
-            job.out + starts.of[0], job.rows.step[0], c * kFoldChunk, length, lane, [&](int i) {
-              const F y = kLog ? log_softmax(x[i], row.max, factor) : x[i] * factor;
-              return ordinary ? y : special;
-            });
+            job.out + starts.of[0], job.rows.step[0], c * kFoldChunk, length, lane,
+            [&](int i) { return kLog ? log_softmax(x[i], row.max, factor) : x[i] * factor; });
       }
     }
     cluster_barrier(plan.blocks);  // before the next row's parts come
