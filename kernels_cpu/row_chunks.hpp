@@ -56,11 +56,20 @@ TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int 
   for (; j < end; j += kLanes) f(j, Vec<F, Isa>(padding));
 }
 
-// Writes n elements of out from `first` on: f(j) gives the vector of element first + j.
+// Writes n elements of out from `first` on: f(j) gives the vector of element first + j. stream:
+// past the caches, where the elements lie so that they can.
 template <class T, class Isa, class Step>
-TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, Step&& f) {
+TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, bool stream,
+                                Step&& f) {
   constexpr int kLanes = compute_vec<T, Isa>::kLanes;
   T* to = out.data + first * out.step;
+  if constexpr (std::is_same_v<T, compute_t<T>>) {
+    if (stream && out.step == 1 && n % kLanes == 0 &&
+        reinterpret_cast<std::uintptr_t>(to) % (kLanes * sizeof(T)) == 0) {
+      for (int j = 0; j < n; j += kLanes) isa::stream(to + j, canonical(f(j)).v);
+      return;
+    }
+  }
   alignas(64) T buffer[kFoldChunk];
   T* const target = out.step == 1 ? to : buffer;
   int j = 0;
@@ -81,26 +90,28 @@ TWINOPS_INLINE F fold_vectors(F* s, int n) {
   for (int half = n / 2; half >= V::kLanes; half /= 2)
     for (int j = 0; j < half; j += V::kLanes)
       save(s + j, load<Isa>(s + j) + load<Isa>(s + j + half));
-  return fold(s, V::kLanes);
+  return isa::fold_lanes(load<Isa>(s).v);
 }
 
-// The fold of f(j), j = 0, kLanes, ... n: eight vectors of a residue are added before any is
-// stored.
+// The fold of f(j), j = 0, kLanes, ... n, n a power of two: eight vectors of a residue are added
+// before any is stored.
 template <class F, class Isa, class Term>
 TWINOPS_INLINE F fold_terms(int n, Term&& f) {
   using V = Vec<F, Isa>;
   alignas(64) F s[kFoldChunk / 8];
-  const int step = n / 8;
-  if (step >= V::kLanes) {
-    for (int j = 0; j < step; j += V::kLanes) {
-      const V a = f(j) + f(j + 4 * step), b = f(j + step) + f(j + 5 * step);
-      const V c = f(j + 2 * step) + f(j + 6 * step), d = f(j + 3 * step) + f(j + 7 * step);
-      save(s + j, (a + c) + (b + d));
-    }
-    return fold_vectors<F, Isa>(s, step);
+  if (n == V::kLanes) return isa::fold_lanes(f(0).v);
+  if (n == 2 * V::kLanes) return isa::fold_lanes((f(0) + f(V::kLanes)).v);
+  if (n == 4 * V::kLanes) {
+    const V a = f(0) + f(2 * V::kLanes), b = f(V::kLanes) + f(3 * V::kLanes);
+    return isa::fold_lanes((a + b).v);
   }
-  for (int j = 0; j < n; j += V::kLanes) save(s + j, f(j));
-  return fold_vectors<F, Isa>(s, n);
+  const int step = n / 8;
+  for (int j = 0; j < step; j += V::kLanes) {
+    const V a = f(j) + f(j + 4 * step), b = f(j + step) + f(j + 5 * step);
+    const V c = f(j + 2 * step) + f(j + 6 * step), d = f(j + 3 * step) + f(j + 7 * step);
+    save(s + j, (a + c) + (b + d));
+  }
+  return fold_vectors<F, Isa>(s, step);
 }
 
 }  // namespace twinops

@@ -13,7 +13,9 @@
 namespace twinops {
 namespace {
 
-constexpr int kKept = 16;  // chunks whose weights wait
+// Chunks whose weights wait: 128 KiB of the stack.
+template <class F>
+constexpr int kKept = 128 / static_cast<int>(sizeof(F));
 
 template <class Isa, bool kLog, class In, class Out>
 class SoftmaxRows {
@@ -26,10 +28,11 @@ class SoftmaxRows {
     alignas(64) Compute weights[(kChunks + 1) * kFoldChunk];
     Compute max[kChunks == 0 ? 1 : kChunks];
   };
-  using Buffer = Weights<kLog ? 0 : kKept>;
+  using Buffer = Weights<kLog ? 0 : kKept<Compute>>;
   using NoBuffer = Weights<0>;
 
-  explicit SoftmaxRows(const SoftmaxArguments& a) : a_(a) {}
+  explicit SoftmaxRows(const SoftmaxArguments& a)
+      : a_(a), stream_(a.out != a.x && a.rows.rows * a.rows.length * sizeof(Out) >= kStreamed) {}
 
   template <class Kept>
   Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute shift,
@@ -57,7 +60,7 @@ class SoftmaxRows {
     if (kind != RowKind::ordinary) {
       const V y(special_row<Compute>(kind, a_.masked_is_zero, kLog));
       for (std::int64_t c = begin; c < end; ++c)
-        write_chunk(out, c * kFoldChunk, size(c), [&](int) { return y; });
+        write_chunk(out, c * kFoldChunk, size(c), stream_, [&](int) { return y; });
       return;
     }
     const auto x = input(row);
@@ -70,11 +73,12 @@ class SoftmaxRows {
         read_chunk(x, c * kFoldChunk, size(c), In{}, [&](int j, V value) {
           save(weights + j, log_softmax(value - move, max, log_sum));
         });
-        write_chunk(out, c * kFoldChunk, size(c), [&](int j) { return load<Isa>(weights + j); });
+        write_chunk(out, c * kFoldChunk, size(c), stream_,
+                    [&](int j) { return load<Isa>(weights + j); });
       } else {
         const Compute max = keep ? kept.max[c] : chunk(x, c, shift, weights).max;
         const V factor(softmax_factor(part, last, max));
-        write_chunk(out, c * kFoldChunk, size(c),
+        write_chunk(out, c * kFoldChunk, size(c), stream_,
                     [&](int j) { return load<Isa>(weights + j) * factor; });
       }
     }
@@ -96,18 +100,15 @@ class SoftmaxRows {
                             Compute* weights) const {
     V max(-kInfinity<Compute>);
     const V move(shift);
-    auto nan = !(max == max);
+    auto numbers = max == max;
     read_chunk(x, c * kFoldChunk, size(c), narrow<In>(-kInfinity<Compute>), [&](int j, V value) {
       value = value - move;
       save(weights + j, value);
-      nan = nan | !(value == value);
+      numbers = numbers & (value == value);
       max = larger(value, max);
     });
-    Compute lanes[V::kLanes];
-    save(lanes, max);
-    Compute greatest_x = -kInfinity<Compute>;
-    for (int i = 0; i < V::kLanes; ++i) greatest_x = greatest(greatest_x, lanes[i]);
-    if (xsimd::any(nan.m)) greatest_x = special_row<Compute>(RowKind::nan, false, kLog);
+    Compute greatest_x = isa::max_lanes(max.v);
+    if (!xsimd::all(numbers.m)) greatest_x = special_row<Compute>(RowKind::nan, false, kLog);
     const WeightScale<Compute> scale = weight_scale(greatest_x);
     const Compute sum = fold_terms<Compute, Isa>(padded<Compute, Isa>(size(c)), [&](int j) {
       const V w = weight(load<Isa>(weights + j), scale);
@@ -118,6 +119,7 @@ class SoftmaxRows {
   }
 
   const SoftmaxArguments& a_;
+  const bool stream_;
 };
 
 template <class Isa, bool kLog>

@@ -261,6 +261,52 @@ inline Report update_loss_scaling(const Tensors& x, const Tensor& found_inf,
       .run(execution);
 }
 
+// out = exp(x) / sum(exp(x)) along an axis, and the logarithm of that. docs/operators/softmax.md,
+// docs/operators/log_softmax.md
+struct SoftmaxOptions {
+  int axis = -1;
+  const char* masked_rows = "nan";  // or "zeros": what a row of nothing but -infinity gives
+};
+inline Report softmax(const Tensor& x, const Tensor& out, const SoftmaxOptions& options = {},
+                      const Execution& execution = {}) {
+  return Call("softmax")
+      .argument("x", x)
+      .argument("out", out)
+      .attribute("axis", options.axis)
+      .attribute("masked_rows", options.masked_rows)
+      .run(execution);
+}
+inline Report log_softmax(const Tensor& x, const Tensor& out, const SoftmaxOptions& options = {},
+                          const Execution& execution = {}) {
+  return Call("log_softmax")
+      .argument("x", x)
+      .argument("out", out)
+      .attribute("axis", options.axis)
+      .attribute("masked_rows", options.masked_rows)
+      .run(execution);
+}
+
+// dx from the y that the forward pass gave and the gradient dy. docs/operators/softmax_grad.md,
+// docs/operators/log_softmax_grad.md
+inline Report softmax_grad(const Tensor& y, const Tensor& dy, const Tensor& dx, int axis = -1,
+                           const Execution& execution = {}) {
+  return Call("softmax_grad")
+      .argument("y", y)
+      .argument("dy", dy)
+      .argument("dx", dx)
+      .attribute("axis", axis)
+      .run(execution);
+}
+inline Report log_softmax_grad(const Tensor& y, const Tensor& dy, const Tensor& dx, int axis = -1,
+                               const Execution& execution = {}) {
+  return Call("log_softmax_grad")
+      .argument("y", y)
+      .argument("dy", dy)
+      .argument("dx", dx)
+      .attribute("axis", axis)
+      .run(execution);
+}
+
 // The rows of kernels that this machine can use, best first.
 inline std::vector<std::string> available_rows() {
   std::vector<std::string> names;

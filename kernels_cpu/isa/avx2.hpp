@@ -34,4 +34,27 @@ TWINOPS_INLINE void store_narrowed(bfloat16* p, __m256 v) {
 TWINOPS_INLINE __m256 fused(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
 TWINOPS_INLINE __m256d fused(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
 
+TWINOPS_INLINE float fold_lanes(__m256 v) {
+  __m128 h = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+  return _mm_cvtss_f32(_mm_add_ss(h, _mm_movehdup_ps(h)));
+}
+TWINOPS_INLINE double fold_lanes(__m256d v) {
+  const __m128d h = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(h, _mm_unpackhi_pd(h, h)));
+}
+TWINOPS_INLINE float max_lanes(__m256 v) {
+  __m128 h = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  h = _mm_max_ps(h, _mm_movehl_ps(h, h));
+  return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
+}
+TWINOPS_INLINE double max_lanes(__m256d v) {
+  const __m128d h = _mm_max_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
+  return _mm_cvtsd_f64(_mm_max_sd(h, _mm_unpackhi_pd(h, h)));
+}
+
+TWINOPS_INLINE void stream(float* p, __m256 v) { _mm256_stream_ps(p, v); }
+TWINOPS_INLINE void stream(double* p, __m256d v) { _mm256_stream_pd(p, v); }
+TWINOPS_INLINE void end_streams() { _mm_sfence(); }
+
 }  // namespace twinops::isa

@@ -33,4 +33,18 @@ TWINOPS_INLINE float64x2_t fused(float64x2_t a, float64x2_t b, float64x2_t c) {
   return vfmaq_f64(c, a, b);
 }
 
+TWINOPS_INLINE float fold_lanes(float32x4_t v) {
+  const float32x2_t h = vadd_f32(vget_low_f32(v), vget_high_f32(v));
+  return vget_lane_f32(h, 0) + vget_lane_f32(h, 1);
+}
+TWINOPS_INLINE double fold_lanes(float64x2_t v) {
+  return vgetq_lane_f64(v, 0) + vgetq_lane_f64(v, 1);
+}
+TWINOPS_INLINE float max_lanes(float32x4_t v) { return vmaxvq_f32(v); }
+TWINOPS_INLINE double max_lanes(float64x2_t v) { return vmaxvq_f64(v); }
+
+TWINOPS_INLINE void stream(float* p, float32x4_t v) { vst1q_f32(p, v); }
+TWINOPS_INLINE void stream(double* p, float64x2_t v) { vst1q_f64(p, v); }
+TWINOPS_INLINE void end_streams() {}
+
 }  // namespace twinops::isa

@@ -41,4 +41,23 @@ TWINOPS_INLINE __m128d fused(__m128d a, __m128d b, __m128d c) {
   return _mm_load_pd(z);
 }
 
+TWINOPS_INLINE float fold_lanes(__m128 v) {
+  v = _mm_add_ps(v, _mm_movehl_ps(v, v));
+  return _mm_cvtss_f32(_mm_add_ss(v, _mm_shuffle_ps(v, v, 1)));
+}
+TWINOPS_INLINE double fold_lanes(__m128d v) {
+  return _mm_cvtsd_f64(_mm_add_sd(v, _mm_unpackhi_pd(v, v)));
+}
+TWINOPS_INLINE float max_lanes(__m128 v) {
+  v = _mm_max_ps(v, _mm_movehl_ps(v, v));
+  return _mm_cvtss_f32(_mm_max_ss(v, _mm_shuffle_ps(v, v, 1)));
+}
+TWINOPS_INLINE double max_lanes(__m128d v) {
+  return _mm_cvtsd_f64(_mm_max_sd(v, _mm_unpackhi_pd(v, v)));
+}
+
+TWINOPS_INLINE void stream(float* p, __m128 v) { _mm_stream_ps(p, v); }
+TWINOPS_INLINE void stream(double* p, __m128d v) { _mm_stream_pd(p, v); }
+TWINOPS_INLINE void end_streams() { _mm_sfence(); }
+
 }  // namespace twinops::isa
