@@ -56,20 +56,11 @@ TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int 
   for (; j < end; j += kLanes) f(j, Vec<F, Isa>(padding));
 }
 
-// Writes n elements of out from `first` on: f(j) gives the vector of element first + j. stream:
-// past the caches, where the elements lie so that they can.
+// Writes n elements of out from `first` on: f(j) gives the vector of element first + j.
 template <class T, class Isa, class Step>
-TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, bool stream,
-                                Step&& f) {
+TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, Step&& f) {
   constexpr int kLanes = compute_vec<T, Isa>::kLanes;
   T* to = out.data + first * out.step;
-  if constexpr (std::is_same_v<T, compute_t<T>>) {
-    if (stream && out.step == 1 && n % kLanes == 0 &&
-        reinterpret_cast<std::uintptr_t>(to) % (kLanes * sizeof(T)) == 0) {
-      for (int j = 0; j < n; j += kLanes) isa::stream(to + j, canonical(f(j)).v);
-      return;
-    }
-  }
   alignas(64) T buffer[kFoldChunk];
   T* const target = out.step == 1 ? to : buffer;
   int j = 0;

@@ -10,14 +10,12 @@
 // are those of the whole row.
 #pragma once
 
-#include "kernels_cpu/isa/isa.hpp"
 #include "kernels_cpu/parallel.hpp"
 #include "numerics/fold.hpp"
 
 namespace twinops {
 
 inline constexpr std::int64_t kRowGrain = 1 << 13;  // elements that are worth a thread
-inline constexpr std::size_t kStreamed = 1 << 24;   // bytes of output that go past the caches
 inline constexpr std::int64_t kCutChunks = 16;      // chunks that are
 
 template <class Kernel>
@@ -81,7 +79,6 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t rows, std
       const std::int64_t r = i / units, u = i % units;
       kernel.write(r, u * unit, last(u), states[r].part, states[r].shift, none);
     }
-    isa::end_streams();
   });
 }
 
@@ -95,7 +92,6 @@ void for_each_row(const Kernel& kernel, Execution& execution, std::int64_t rows,
     const std::int64_t grain = length < kRowGrain ? (kRowGrain + length - 1) / length : 1;
     parallel_ranges(execution, rows, grain, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) whole_row(kernel, r, chunks);
-      isa::end_streams();
     });
     return;
   }

@@ -31,8 +31,7 @@ class SoftmaxRows {
   using Buffer = Weights<kLog ? 0 : kKept<Compute>>;
   using NoBuffer = Weights<0>;
 
-  explicit SoftmaxRows(const SoftmaxArguments& a)
-      : a_(a), stream_(a.out != a.x && a.rows.rows * a.rows.length * sizeof(Out) >= kStreamed) {}
+  explicit SoftmaxRows(const SoftmaxArguments& a) : a_(a) {}
 
   template <class Kept>
   Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute shift,
@@ -60,7 +59,7 @@ class SoftmaxRows {
     if (kind != RowKind::ordinary) {
       const V y(special_row<Compute>(kind, a_.masked_is_zero, kLog));
       for (std::int64_t c = begin; c < end; ++c)
-        write_chunk(out, c * kFoldChunk, size(c), stream_, [&](int) { return y; });
+        write_chunk(out, c * kFoldChunk, size(c), [&](int) { return y; });
       return;
     }
     const auto x = input(row);
@@ -73,12 +72,11 @@ class SoftmaxRows {
         read_chunk(x, c * kFoldChunk, size(c), In{}, [&](int j, V value) {
           save(weights + j, log_softmax(value - move, max, log_sum));
         });
-        write_chunk(out, c * kFoldChunk, size(c), stream_,
-                    [&](int j) { return load<Isa>(weights + j); });
+        write_chunk(out, c * kFoldChunk, size(c), [&](int j) { return load<Isa>(weights + j); });
       } else {
         const Compute max = keep ? kept.max[c] : chunk(x, c, shift, weights).max;
         const V factor(softmax_factor(part, last, max));
-        write_chunk(out, c * kFoldChunk, size(c), stream_,
+        write_chunk(out, c * kFoldChunk, size(c),
                     [&](int j) { return load<Isa>(weights + j) * factor; });
       }
     }
@@ -119,7 +117,6 @@ class SoftmaxRows {
   }
 
   const SoftmaxArguments& a_;
-  const bool stream_;
 };
 
 template <class Isa, bool kLog>

@@ -19,10 +19,7 @@ class GradRows {
   struct Buffer {};
   using NoBuffer = Buffer;
 
-  explicit GradRows(const SoftmaxGradArguments& a)
-      : a_(a),
-        stream_(a.dx != a.dy && a.dx != a.y &&
-                a.rows.rows * a.rows.length * sizeof(Out) >= kStreamed) {}
+  explicit GradRows(const SoftmaxGradArguments& a) : a_(a) {}
 
   Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute, Buffer&) const {
     const Operands at = operands(row);
@@ -54,7 +51,7 @@ class GradRows {
       read_chunk(at.dy, c * kFoldChunk, n, In{}, [&](int j, V dy) {
         save(dxs + j, softmax_grad<kLog>(load<Isa>(ys + j), dy, sum));
       });
-      write_chunk(at.dx, c * kFoldChunk, n, stream_, [&](int j) { return load<Isa>(dxs + j); });
+      write_chunk(at.dx, c * kFoldChunk, n, [&](int j) { return load<Isa>(dxs + j); });
     }
   }
 
@@ -75,7 +72,6 @@ class GradRows {
     return static_cast<int>(left < kFoldChunk ? left : kFoldChunk);
   }
   const SoftmaxGradArguments& a_;
-  const bool stream_;
 };
 
 template <class Isa, bool kLog>

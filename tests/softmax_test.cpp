@@ -4,84 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
-#include <set>
 #include <vector>
 
-#include "tools/proof/cases.hpp"
-#include "tools/proof/trial.hpp"
+#include "twinops/twinops.hpp"
 
 namespace {
 
 constexpr std::uint64_t kSeed = 20261121;
-
-// Cases of up to this many elements; TWINOPS_TEST_ELEMENTS says another number.
-std::int64_t most_elements() {
-  const char* text = std::getenv("TWINOPS_TEST_ELEMENTS");
-  return text == nullptr ? 200000 : std::atoll(text);
-}
-
-void expect_equal(const proof::Trial& trial, const proof::Outcome& expected, const std::string& row,
-                  const twinops::Execution& execution) {
-  const proof::Outcome actual = proof::run(trial, row, execution);
-  if (const auto difference = proof::first_difference(trial, expected, actual))
-    ADD_FAILURE() << row << ", threads " << execution.threads << ": "
-                  << proof::describe(*difference);
-  if (const auto stray = proof::stray_write(trial, actual.block)) ADD_FAILURE() << row << *stray;
-}
-
-class Twins : public testing::TestWithParam<const char*> {};
-
-TEST_P(Twins, EveryRowGivesTheBitsOfTheReference) {
-  std::int64_t elements = 0, finite = 0, nonzero = 0;
-  for (const proof::OperatorCases& op : proof::operator_cases()) {
-    if (std::string(op.op) != GetParam()) continue;
-    for (const proof::Case& c : op.make()) {
-      if (c.elements > most_elements()) continue;
-      SCOPED_TRACE(c.name + " (" + c.type + "), seed " + std::to_string(kSeed));
-      const proof::Trial trial(c.problem(), kSeed);
-      const proof::Outcome expected = proof::run(trial, "cpu/scalar");
-      for (const std::string& row : twinops::available_rows())
-        if (row != "cpu/scalar") expect_equal(trial, expected, row, {});
-      const proof::Share share = proof::finite_share(trial, expected);
-      elements += share.elements;
-      finite += share.finite;
-      nonzero += share.nonzero;
-    }
-  }
-  EXPECT_GT(elements, 0);
-  EXPECT_GT(finite, elements / 2);
-  EXPECT_GT(nonzero, elements / 4);
-}
-
-TEST_P(Twins, ThreadsDoNotMatter) {
-  for (const proof::OperatorCases& op : proof::operator_cases()) {
-    if (std::string(op.op) != GetParam()) continue;
-    for (const proof::Case& c : op.make()) {
-      if (c.elements < 30000 || c.elements > 300000 || c.type == "float64") continue;
-      SCOPED_TRACE(c.name + " (" + c.type + "), seed " + std::to_string(kSeed));
-      const proof::Trial trial(c.problem(), kSeed);
-      const std::string row =
-          twinops::explain().find("cpu/avx2: chosen") != std::string::npos ? "cpu/avx2" : "cpu";
-      twinops::Execution one;
-      one.threads = 1;
-      const proof::Outcome expected = proof::run(trial, row, one);
-      for (int threads : {2, 3, 8, 64}) {
-        twinops::Execution execution;
-        execution.threads = threads;
-        expect_equal(trial, expected, row, execution);
-      }
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Softmax, Twins,
-                         testing::Values("softmax", "log_softmax", "softmax_grad",
-                                         "log_softmax_grad"),
-                         [](const auto& info) { return std::string(info.param); });
 
 // ---- What softmax promises ---------------------------------------------------------------------
 

@@ -55,8 +55,4 @@ TWINOPS_INLINE double max_lanes(__m512d v) {
   return _mm_cvtsd_f64(_mm_max_sd(h, _mm_unpackhi_pd(h, h)));
 }
 
-TWINOPS_INLINE void stream(float* p, __m512 v) { _mm512_stream_ps(p, v); }
-TWINOPS_INLINE void stream(double* p, __m512d v) { _mm512_stream_pd(p, v); }
-TWINOPS_INLINE void end_streams() { _mm_sfence(); }
-
 }  // namespace twinops::isa

@@ -5,8 +5,6 @@
 //   fused(a, b, c)        a * b + c, rounded once; a vector of floats or doubles
 //   fold_lanes(v)         the fold of a vector's lanes, the upper half onto the lower
 //   max_lanes(v)          the greatest of a vector without NaNs
-//   stream(p, v)          a store past the caches, to a multiple of the vector's size;
-//   end_streams()         after the last of a thread
 #pragma once
 
 #if defined(__AVX512BW__)

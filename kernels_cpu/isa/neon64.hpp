@@ -43,8 +43,4 @@ TWINOPS_INLINE double fold_lanes(float64x2_t v) {
 TWINOPS_INLINE float max_lanes(float32x4_t v) { return vmaxvq_f32(v); }
 TWINOPS_INLINE double max_lanes(float64x2_t v) { return vmaxvq_f64(v); }
 
-TWINOPS_INLINE void stream(float* p, float32x4_t v) { vst1q_f32(p, v); }
-TWINOPS_INLINE void stream(double* p, float64x2_t v) { vst1q_f64(p, v); }
-TWINOPS_INLINE void end_streams() {}
-
 }  // namespace twinops::isa

@@ -56,8 +56,4 @@ TWINOPS_INLINE double max_lanes(__m128d v) {
   return _mm_cvtsd_f64(_mm_max_sd(v, _mm_unpackhi_pd(v, v)));
 }
 
-TWINOPS_INLINE void stream(float* p, __m128 v) { _mm_stream_ps(p, v); }
-TWINOPS_INLINE void stream(double* p, __m128d v) { _mm_stream_pd(p, v); }
-TWINOPS_INLINE void end_streams() { _mm_sfence(); }
-
 }  // namespace twinops::isa

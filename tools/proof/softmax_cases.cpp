@@ -40,10 +40,15 @@ Fill logits() {
 // Where the weights leave the range of the type, chunks join at far powers of two, and elements are
 // masked away.
 Fill steep() {
-  return each([](std::uint64_t word, std::int64_t i) {
-    if (word % 7 == 0) return -std::numeric_limits<double>::infinity();
-    return 300 * (unit(word) - 0.5) - static_cast<double>(i / 1024 % 5) * 40;
-  });
+  const auto fall = [](double height, double step) {
+    return each([=](std::uint64_t word, std::int64_t i) {
+      if (word % 7 == 0) return -std::numeric_limits<double>::infinity();
+      return height * (unit(word) - 0.5) - static_cast<double>(i / 1024 % 5) * step;
+    });
+  };
+  return [half = fall(16, 2), single = fall(200, 40), wide = fall(1600, 300)](const Memory& m) {
+    (m.type.bits == 16 ? half : m.type.bits == 32 ? single : wide)(m);
+  };
 }
 // So large that a row must first be moved by its maximum: the steps between numbers are of the size
 // of the interesting differences.
@@ -186,7 +191,7 @@ std::vector<Case> forward_cases(const char* op) {
   for (DLDataType half : {twinops::kFloat16, twinops::kBfloat16})
     for (std::int64_t n : {33, 64, 1000, 1024, 4096, 9000, 32768, 50000})
       for (bool widen : {false, true})
-        cases.add({{4, n}}, kSteep, widen ? half : twinops::kFloat32,
+        cases.add({{4, n}}, widen ? kSteep : kLogits, widen ? half : twinops::kFloat32,
                   widen ? twinops::kFloat32 : half);
   return std::move(cases).take();
 }
