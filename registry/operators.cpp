@@ -6,6 +6,8 @@
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cuda/kernel.hpp"
 #include "operators/check_finite_and_unscale.hpp"
+#include "operators/dropout.hpp"
+#include "operators/uniform.hpp"
 #include "operators/update_loss_scaling.hpp"
 #include "registry/rows.hpp"
 
@@ -34,7 +36,8 @@ constexpr auto table() {
   return std::array{Operator{&Op::info, &run<Op>}...};
 }
 
-constexpr auto kOperators = table<CheckFiniteAndUnscale, UpdateLossScaling>();
+constexpr auto kOperators =
+    table<CheckFiniteAndUnscale, UpdateLossScaling, Dropout, DropoutGrad, PhiloxWords, Uniform>();
 
 }  // namespace
 

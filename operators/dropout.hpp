@@ -1,0 +1,20 @@
+// dropout and its backward pass, dropout_grad. docs/operators/dropout.md.
+#pragma once
+
+#include "operators/dropout_work.hpp"
+
+namespace twinops {
+
+struct Dropout {
+  static const OperatorInfo info;
+  using Arguments = DropoutWork;
+  static Arguments parse(const Call& call);
+};
+
+struct DropoutGrad {
+  static const OperatorInfo info;
+  using Arguments = DropoutWork;
+  static Arguments parse(const Call& call);
+};
+
+}  // namespace twinops
