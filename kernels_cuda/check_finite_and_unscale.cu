@@ -17,14 +17,16 @@ struct UnscaleBody {
   bool check_input;
 
   struct State {
+    double scale;
     compute_t<T> inverse;
     bool found;
   };
   __device__ State begin() const {
-    const double value =
-        scale_is_double ? *static_cast<const double*>(scale) : *static_cast<const float*>(scale);
-    return {inverse_scale<T>(value), false};
+    return {
+        scale_is_double ? *static_cast<const double*>(scale) : *static_cast<const float*>(scale), 0,
+        false};
   }
+  __device__ void prepare(State& state) const { state.inverse = inverse_scale<T>(state.scale); }
   __device__ bool idle(const State&) const { return false; }
   __device__ bool reads(const State&) const { return true; }
   __device__ T element(State& state, T x) const {

@@ -15,11 +15,11 @@ namespace twinops {
 
 // Kernel parameters hold 32764 bytes from CUDA 12.1 on (compute capability 7.0), 4096 before.
 #if CUDART_VERSION >= 12010
-inline constexpr int kListBytes = 32000;
+inline constexpr int kListBytes = 31744;
 #else
-inline constexpr int kListBytes = 3584;
+inline constexpr int kListBytes = 3072;
 #endif
-inline constexpr int kFewBytes = 256, kManyBytes = 8192;  // a short list has short parameters
+inline constexpr int kFewBytes = 256, kManyBytes = 5120;  // a short list has short parameters
 inline constexpr std::uint32_t kMostPacks = 1u << 31;     // of a launch
 
 // A strided member: an element a thread, at 64-bit offsets.
@@ -29,6 +29,7 @@ __global__ void __launch_bounds__(kListThreads)
                    const __grid_constant__ Body body) {
   auto state = body.begin();
   if (body.idle(state)) return;
+  body.prepare(state);
   const std::int64_t step = std::int64_t{gridDim.x} * kListThreads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kListThreads + threadIdx.x; i < n; i += step) {
     std::int64_t rest = i, from = 0, to = 0;
@@ -50,7 +51,6 @@ class ListLaunch {
   ListLaunch(const Body& body, bool in_place, Execution& execution)
       : body_(body), in_place_(in_place), execution_(execution) {}
 
-  // Packs [first, first + packs) of a member whose pack 0 begins `head` elements before its data.
   void add(const TensorList::Dense& m) {
     constexpr std::int64_t kElements = kPackElements<T>;
     const auto misalignment = [](const void* p) {
@@ -102,36 +102,59 @@ class ListLaunch {
 
   template <int Bytes>
   void launch() {
+    constexpr std::uint32_t kOneWave = 1u
+                                       << 18;  // packs: below, more blocks beat more loads a thread
+    if (packs_ <= kOneWave)
+      launch<Bytes, 1>();
+    else
+      launch<Bytes, 4>();
+  }
+
+  template <int Bytes, int Unroll>
+  void launch() {
+    constexpr std::uint32_t kPacks = Window<Unroll>::kPacks;
+    const std::uint32_t blocks = std::max(1u, (packs_ + kPacks - 1) / kPacks);
     PackedList<Bytes> list;
+    fill(list);
+    fill_buckets(list, kPacks, blocks);
+    list_kernel<T, Unroll>
+        <<<blocks, kListThreads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(list, body_);
+    check(cudaGetLastError(), "launch over a list of tensors");
+    ++execution_.launches;
+  }
+
+  template <int Bytes>
+  void fill(PackedList<Bytes>& list) const {
     const std::size_t m = x_.size();
     list.members = static_cast<std::uint32_t>(m);
     list.packs = packs_;
     list.out_at = static_cast<std::uint16_t>(in_place_ ? 0 : m * sizeof(char*));
     list.starts_at = static_cast<std::uint16_t>(list.out_at + m * sizeof(char*));
     list.edges_at = static_cast<std::uint16_t>(list.starts_at + (m + 1) * sizeof(std::uint32_t));
-    starts_.push_back(packs_);
     const auto put = [&](std::size_t at, const auto& values) {
-      if (!values.empty())
-        std::memcpy(list.bytes + at, values.data(), values.size() * sizeof(values[0]));
+      std::memcpy(list.bytes + at, values.data(), values.size() * sizeof(values[0]));
     };
     put(0, x_);
     put(list.out_at, out_);
     put(list.starts_at, starts_);
+    std::memcpy(list.bytes + list.starts_at + m * sizeof(packs_), &packs_, sizeof(packs_));
     put(list.edges_at, edges_);
+  }
 
-    constexpr std::uint32_t kOneWave = 1u
-                                       << 18;  // packs: below, more blocks beat more loads a thread
-    const auto stream = static_cast<cudaStream_t>(execution_.stream);
-    const auto blocks = [&](int unroll) {
-      const std::uint32_t tile = kListThreads * unroll;
-      return std::max(1u, (packs_ + tile - 1) / tile);
-    };
-    if (packs_ <= kOneWave)
-      list_kernel<T, 1><<<blocks(1), kListThreads, 0, stream>>>(list, body_);
-    else
-      list_kernel<T, 4><<<blocks(4), kListThreads, 0, stream>>>(list, body_);
-    check(cudaGetLastError(), "launch over a list of tensors");
-    ++execution_.launches;
+  template <int Bytes>
+  void fill_buckets(PackedList<Bytes>& list, std::uint32_t kPacks, std::uint32_t blocks) const {
+    list.bucket_shift = 0;
+    while ((blocks - 1) >> list.bucket_shift >= kListBuckets) ++list.bucket_shift;
+    const std::uint64_t step = std::uint64_t{kPacks} << list.bucket_shift;
+    std::uint16_t member = 0;
+    for (int b = 0; b <= kListBuckets; ++b) {
+      while (member + 1u < starts_.size() && starts_[member + 1] <= b * step) ++member;
+      list.first_member[b] = member;
+      if (b * step >= packs_) {
+        std::fill(list.first_member + b, std::end(list.first_member), member);
+        break;
+      }
+    }
   }
 
   const Body& body_;

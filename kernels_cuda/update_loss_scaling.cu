@@ -48,6 +48,7 @@ struct ZeroBody {
     return {found};
   }
   __device__ bool idle(const State& s) const { return in_place && !s.found; }
+  __device__ void prepare(State&) const {}
   __device__ bool reads(const State& s) const { return !s.found; }
   __device__ T element(const State& s, T x) const { return s.found ? T{} : x; }
   __device__ void end(const State&) const {}

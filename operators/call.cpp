@@ -73,9 +73,9 @@ void Call::bind(const char* argument, const DLTensor* const* tensors, std::size_
   bound.tensors.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     try {
-      bound.tensors.push_back(read_tensor(tensors[i], bound.info->types, {}));
+      bound.tensors.push_back(read_tensor(tensors[i], bound.info->types));
     } catch (const Error& error) {  // the place is put in words only when it is needed
-      throw Error(error.status, where(argument, i) + error.what());
+      throw Error(error.status, where(argument, i) + ": " + error.what());
     }
   }
 }

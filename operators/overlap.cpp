@@ -81,16 +81,12 @@ bool same_memory(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-// The output that input number `index` of `argument` may be overwritten by, if it is the same
-// memory.
-bool is_overwritten(const Call& call, std::span<const InPlace> in_place, const Call::Bound& input,
-                    std::size_t index) {
-  for (const InPlace& pair : in_place) {
-    if (std::strcmp(pair.in, input.info->name) != 0) continue;
-    const auto& outs = call.list(pair.out);
-    if (index < outs.size() && same_memory(outs[index], input.tensors[index])) return true;
-  }
-  return false;
+// The list that may be written over `input`, member over member; nullptr if there is none.
+const std::vector<Tensor>* overwriting_list(const Call& call, std::span<const InPlace> in_place,
+                                            const Call::Bound& input) {
+  for (const InPlace& pair : in_place)
+    if (std::strcmp(pair.in, input.info->name) == 0) return &call.list(pair.out);
+  return nullptr;
 }
 
 }  // namespace
@@ -103,35 +99,46 @@ void refuse_overlaps(const Call& call, std::span<const InPlace> in_place) {
     return call.where(call.arguments()[e.argument].info->name, e.index);
   };
   std::vector<Extent> extents;
+  std::size_t tensors = 0;
+  for (const Call::Bound& bound : call.arguments()) tensors += bound.tensors.size();
+  extents.reserve(tensors);
+  const auto by_begin = [](const Extent& x, const Extent& y) { return x.begin < y.begin; };
   for (std::size_t a = 0; a < call.arguments().size(); ++a) {
+    const auto run = static_cast<std::ptrdiff_t>(extents.size());
     const Call::Bound& bound = call.arguments()[a];
+    const bool output = bound.info->direction == ArgumentInfo::Direction::output;
+    const auto* outs = output ? nullptr : overwriting_list(call, in_place, bound);
     for (std::size_t i = 0; i < bound.tensors.size(); ++i) {
       const Tensor& t = bound.tensors[i];
       if (t.elements == 0) continue;
-      const bool output = bound.info->direction == ArgumentInfo::Direction::output;
       if (output && !t.contiguous && !is_nested(layout_of(t)))
         call.refuse(call.where(bound.info->name, i), "its strides let two elements share memory");
-      if (!output && is_overwritten(call, in_place, bound, i)) continue;
+      if (outs != nullptr && i < outs->size() && same_memory((*outs)[i], t)) continue;
       extents.push_back(extent_of(t, a, i));
     }
+    // A list often comes in ascending order: then this is a look and a merge.
+    const auto middle = extents.begin() + run;
+    if (!std::is_sorted(middle, extents.end(), by_begin))
+      std::sort(middle, extents.end(), by_begin);
+    std::inplace_merge(extents.begin(), middle, extents.end(), by_begin);
   }
-  const auto by_begin = [](const Extent& x, const Extent& y) { return x.begin < y.begin; };
-  if (!std::is_sorted(extents.begin(), extents.end(), by_begin))
-    std::sort(extents.begin(), extents.end(), by_begin);
+  const auto meets_next = [](const Extent& x, const Extent& y) { return x.end > y.begin; };
+  if (std::adjacent_find(extents.begin(), extents.end(), meets_next) == extents.end()) return;
 
   // Extents that may still reach into the next one: rarely more than one.
   std::vector<Extent> open;
+  std::uintptr_t reach = 0;
   for (const Extent& e : extents) {
-    std::erase_if(open, [&](const Extent& o) { return o.end <= e.begin; });
+    if (reach <= e.begin) open.clear();
     for (const Extent& o : open) {
-      if (!is_output(o) && !is_output(e)) continue;
-      if (!share_elements(o, e)) continue;
+      if (o.end <= e.begin || (!is_output(o) && !is_output(e)) || !share_elements(o, e)) continue;
       const Extent &out = is_output(e) ? e : o, &other = is_output(e) ? o : e;
       call.refuse(where(out),
                   "shares memory with " + where(other) +
                       (is_output(other) ? "" : ", but is not the same tensor in place"));
     }
     open.push_back(e);
+    reach = std::max(reach, e.end);
   }
 }
 

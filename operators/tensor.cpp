@@ -8,11 +8,30 @@
 namespace twinops {
 namespace {
 
-[[noreturn]] void refuse(const std::string& where, const std::string& what) {
-  throw Error(Status::invalid_argument, where + ": " + what);
+// Messages are made out of line, so that a tensor that is right is read in few instructions: lists
+// are long.
+[[noreturn, gnu::cold, gnu::noinline]] void refuse(const char* what) {
+  throw Error(Status::invalid_argument, what);
+}
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_type(TypeSet expected, DLDataType got) {
+  throw Error(Status::invalid_argument,
+              "expected " + expected.describe() + "; got " + describe(got));
+}
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_device(int type) {
+  throw Error(Status::invalid_argument,
+              "expected memory of the CPU or of a CUDA device; got DLPack device type " +
+                  std::to_string(type));
+}
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_dimension(int axis, std::int64_t size) {
+  throw Error(Status::invalid_argument,
+              "dimension " + std::to_string(axis) + " is negative: " + std::to_string(size));
+}
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_alignment(std::size_t element) {
+  throw Error(Status::invalid_argument,
+              "its data is not aligned to its element, " + std::to_string(element) + " bytes");
 }
 
-Device read_device(DLDevice device, const std::string& where) {
+inline Device read_device(DLDevice device) {
   constexpr int kManaged = 13;
   switch (static_cast<int>(device.device_type)) {
     case kDLCPU:
@@ -22,28 +41,22 @@ Device read_device(DLDevice device, const std::string& where) {
     case kManaged:
       return {Backend::cuda, device.device_id};
     default:
-      refuse(where, "expected memory of the CPU or of a CUDA device; got DLPack device type " +
-                        std::to_string(static_cast<int>(device.device_type)));
+      refuse_device(static_cast<int>(device.device_type));
   }
 }
 
 // The product of the dimensions; refuses one that has no 64-bit byte offset.
-std::int64_t count_elements(const DLTensor& t, std::size_t element, const std::string& where) {
-  bool empty = false;
+inline std::int64_t count_elements(const DLTensor& t, std::size_t element) {
+  std::int64_t n = 1, bytes = 0;
+  bool overflows = false, empty = false;
   for (int i = 0; i < t.ndim; ++i) {
-    if (t.shape[i] < 0)
-      refuse(where,
-             "dimension " + std::to_string(i) + " is negative: " + std::to_string(t.shape[i]));
+    if (t.shape[i] < 0) refuse_dimension(i, t.shape[i]);
     empty |= t.shape[i] == 0;
+    overflows |= __builtin_mul_overflow(n, t.shape[i], &n);
   }
   if (empty) return 0;
-  const std::int64_t most =
-      std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(element);
-  std::int64_t n = 1;
-  for (int i = 0; i < t.ndim; ++i) {
-    if (t.shape[i] > most / n) refuse(where, "its size in bytes does not fit 64 bits");
-    n *= t.shape[i];
-  }
+  overflows |= __builtin_mul_overflow(n, static_cast<std::int64_t>(element), &bytes);
+  if (overflows) refuse("its size in bytes does not fit 64 bits");
   return n;
 }
 
@@ -58,16 +71,15 @@ bool is_contiguous(const Tensor& t) {
 }
 
 // Refuses strides that lead outside a 64-bit address space.
-void check_extent(const Tensor& t, const std::string& where) {
+void check_extent(const Tensor& t) {
   if (t.contiguous) return;
   std::int64_t extent = 0;
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() / 16;
   for (int i = 0; i < t.rank; ++i) {
-    if (t.strides[i] == std::numeric_limits<std::int64_t>::min())
-      refuse(where, "a stride does not fit");
+    if (t.strides[i] == std::numeric_limits<std::int64_t>::min()) refuse("a stride does not fit");
     const std::int64_t stride = std::max(t.strides[i], -t.strides[i]);
     if (stride != 0 && t.shape[i] - 1 > (most - extent) / stride)
-      refuse(where, "its strides reach further than 64 bits of bytes");
+      refuse("its strides reach further than 64 bits of bytes");
     extent += stride * (t.shape[i] - 1);
   }
 }
@@ -87,10 +99,6 @@ std::int64_t Tensor::stride(int axis) const {
   return s;
 }
 
-bool same_shape(const Tensor& a, const Tensor& b) {
-  return a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
-}
-
 std::string describe_shape(const Tensor& tensor) {
   std::string text = "[";
   for (int i = 0; i < tensor.rank; ++i)
@@ -98,26 +106,24 @@ std::string describe_shape(const Tensor& tensor) {
   return text + "]";
 }
 
-Tensor read_tensor(const DLTensor* tensor, TypeSet types, const std::string& where) {
-  if (tensor == nullptr) refuse(where, "is NULL");
-  if (tensor->ndim < 0) refuse(where, "has a negative number of dimensions");
-  if (tensor->ndim > 0 && tensor->shape == nullptr) refuse(where, "its shape is NULL");
+Tensor read_tensor(const DLTensor* tensor, TypeSet types) {
+  if (tensor == nullptr) refuse("is NULL");
+  if (tensor->ndim < 0) refuse("has a negative number of dimensions");
+  if (tensor->ndim > 0 && tensor->shape == nullptr) refuse("its shape is NULL");
   Tensor t;
-  if (!from_dlpack(tensor->dtype, t.type) || !types.has(t.type))
-    refuse(where, "expected " + types.describe() + "; got " + describe(tensor->dtype));
-  t.device = read_device(tensor->device, where);
+  if (!from_dlpack(tensor->dtype, t.type) || !types.has(t.type)) refuse_type(types, tensor->dtype);
+  t.device = read_device(tensor->device);
   t.rank = tensor->ndim;
   t.shape = tensor->shape;
   t.strides = tensor->strides;
-  t.elements = count_elements(*tensor, size_of(t.type), where);
+  t.elements = count_elements(*tensor, size_of(t.type));
   if (t.elements == 0) return t;
   t.contiguous = is_contiguous(t);
-  check_extent(t, where);
-  if (tensor->data == nullptr) refuse(where, "its data is NULL, but it has elements");
+  check_extent(t);
+  if (tensor->data == nullptr) refuse("its data is NULL, but it has elements");
   t.data = static_cast<char*>(tensor->data) + tensor->byte_offset;
-  if (reinterpret_cast<std::uintptr_t>(t.data) % size_of(t.type) != 0)
-    refuse(where,
-           "its data is not aligned to its element, " + std::to_string(size_of(t.type)) + " bytes");
+  if ((reinterpret_cast<std::uintptr_t>(t.data) & (size_of(t.type) - 1)) != 0)
+    refuse_alignment(size_of(t.type));
   return t;
 }
 

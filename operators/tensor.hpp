@@ -34,13 +34,18 @@ struct Tensor {
   std::int64_t stride(int axis) const;
 };
 
-bool same_shape(const Tensor& a, const Tensor& b);
+inline bool same_shape(const Tensor& a, const Tensor& b) {
+  if (a.rank != b.rank) return false;
+  for (int i = 0; i < a.rank; ++i)
+    if (a.shape[i] != b.shape[i]) return false;
+  return true;
+}
 std::string describe_shape(const Tensor& tensor);  // "[3, 4]"
 
-// Reads a DLTensor. Throws Error(invalid_argument), its text beginning with `where`, on: NULL, a
+// Reads a DLTensor. Throws Error(invalid_argument), saying what is wrong but not where, on: NULL, a
 // type outside `types`, a device that is neither CPU nor CUDA, a negative dimension, more elements
 // than fit 64-bit byte offsets, NULL data of a tensor that has elements, data not aligned to its
 // element.
-Tensor read_tensor(const DLTensor* tensor, TypeSet types, const std::string& where);
+Tensor read_tensor(const DLTensor* tensor, TypeSet types);
 
 }  // namespace twinops

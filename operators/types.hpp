@@ -24,13 +24,32 @@ enum class Type : std::uint8_t {
 };
 inline constexpr int kTypeCount = 10;
 
-const char* name(Type type);
-std::size_t size_of(Type type);
+struct TypeRow {
+  const char* name;
+  std::uint8_t code;  // DLPack's
+  std::uint8_t bits;
+};
+inline constexpr std::uint8_t kBoolCode = 6;  // kDLBool, which DLPack 0.6 does not name yet
+inline constexpr TypeRow kTypes[kTypeCount] = {
+    {"float16", kDLFloat, 16}, {"bfloat16", kDLBfloat, 16}, {"float32", kDLFloat, 32},
+    {"float64", kDLFloat, 64}, {"bool", kBoolCode, 8},      {"uint8", kDLUInt, 8},
+    {"int32", kDLInt, 32},     {"uint32", kDLUInt, 32},     {"int64", kDLInt, 64},
+    {"uint64", kDLUInt, 64},
+};
+constexpr const char* name(Type type) { return kTypes[static_cast<int>(type)].name; }
+constexpr std::size_t size_of(Type type) { return kTypes[static_cast<int>(type)].bits / 8u; }
 
-// "float16", "int32[2 lanes]", "code 5, 16 bits": for messages, whatever the code.
+// "float16", "int32 (2 lanes)", "code 5, 16 bits": for messages, whatever the code.
 std::string describe(DLDataType type);
 // False if the library has no such type. bool is DLPack's own code of 8 bits.
-bool from_dlpack(DLDataType type, Type& out);
+inline bool from_dlpack(DLDataType type, Type& out) {
+  for (int i = 0; i < kTypeCount; ++i) {
+    if (kTypes[i].code != type.code || kTypes[i].bits != type.bits || type.lanes != 1) continue;
+    out = static_cast<Type>(i);
+    return true;
+  }
+  return false;
+}
 DLDataType to_dlpack(Type type);
 
 class TypeSet {

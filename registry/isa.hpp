@@ -13,9 +13,13 @@ template <class Isa>
 struct IsaTraits;
 
 #if defined(__x86_64__)
-inline bool cpu_has_f16c() {  // not a name that every __builtin_cpu_supports knows
-  unsigned a, b, c = 0, d;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+// Not a name that every __builtin_cpu_supports knows. Asked once: a virtual machine traps cpuid.
+inline bool cpu_has_f16c() {
+  static const bool has = [] {
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  }();
+  return has;
 }
 template <>
 struct IsaTraits<isa::avx512> {
