@@ -1,0 +1,250 @@
+// The kernels of dropout, bias_dropout_residual and their backward passes.
+//
+// Memory: x (bias, residual) is read once, y written once, the mask read or written once, 16 bytes
+// an access; a thread has several packs in flight before it draws. Nothing depends on the grid:
+// element i draws word i mod 4 of block i / 4. For 16-bit types the ten Philox rounds are close to
+// the limit of the integer units, so words are compared as integers with a threshold, and the
+// counter's upper words, equal for all blocks of a launch, let two of the twenty wide
+// multiplications be shared by a thread's packs.
+//
+// What the fast path does not take (strides, shards along an inner axis, a seed a row, other
+// layouts, unaligned memory, the last elements) goes eight elements a thread, one by one.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels_cuda/dropout_pack.cuh"
+#include "kernels_cuda/kernel.hpp"
+#include "operators/dropout_work.hpp"
+
+namespace twinops {
+
+inline constexpr int kDropoutThreads = 256;
+
+// Elements [8 unit, 8 unit + 8) and their byte of mask, one by one, wherever they lie.
+template <class T>
+__device__ __noinline__ void dropout_unit(const DropoutWork& work, const Sequence& sequence,
+                                          std::int64_t unit) {
+  using Source = DropoutWork::Source;
+  using Sink = DropoutWork::Sink;
+  using F = compute_t<T>;
+  constexpr int kOperands = DropoutWork::kOperands;
+  const Layout<kOperands>& walk = work.walk;
+  WordReader reader(work.random.layout, work.random.period);
+  std::uint32_t bits = 0;
+  for (int j = 0; j < 8; ++j) {
+    const std::int64_t i = unit * 8 + j;
+    if (i >= work.elements) break;
+    std::int64_t rest = i, offset[kOperands] = {};
+    for (int axis = walk.rank - 1; axis >= 0; --axis) {
+      const std::int64_t index = axis == 0 ? rest : rest % walk.size[axis];
+      if (axis != 0) rest /= walk.size[axis];
+      for (int k = 0; k < kOperands; ++k) offset[k] += index * walk.stride[k][axis];
+    }
+    bool kept = work.source == Source::all;
+    if (work.source == Source::draw) {
+      Sequence s = sequence;
+      if (work.random.seeds != nullptr) s.seed = work.random.seeds[offset[DropoutWork::kRow]];
+      const std::uint64_t e =
+          work.random.first + static_cast<std::uint64_t>(offset[DropoutWork::kDraw]);
+      kept = work.keep.has(reader.word(s, e));
+    } else if (work.source == Source::bits) {
+      kept = static_cast<const std::uint8_t*>(work.mask_in)[unit] >> j & 1;
+    } else if (work.source == Source::bytes) {
+      kept = static_cast<const std::uint8_t*>(work.mask_in)[i] != 0;
+    }
+    bits |= static_cast<std::uint32_t>(kept) << j;
+    const auto read = [&](const void* from, int operand) {
+      return from == nullptr ? F(0) : widen(static_cast<const T*>(from)[offset[operand]]);
+    };
+    const F x = read(work.x, DropoutWork::kX), bias = read(work.bias, DropoutWork::kBias),
+            residual = read(work.residual, DropoutWork::kResidual);
+    static_cast<T*>(work.y)[offset[DropoutWork::kY]] = narrow<T>(
+        dropped_out(kept, x, static_cast<F>(work.scale), work.bias != nullptr ? &bias : nullptr,
+                    work.residual != nullptr ? &residual : nullptr));
+    if (work.sink == Sink::bytes) static_cast<std::uint8_t*>(work.mask_out)[i] = kept;
+  }
+  if (work.sink == Sink::bits)
+    static_cast<std::uint8_t*>(work.mask_out)[unit] = static_cast<std::uint8_t>(bits);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kDropoutThreads)
+    dropout_walk_kernel(const __grid_constant__ DropoutWork work, std::int64_t units) {
+  const Sequence sequence = work.random.sequence();
+  const std::int64_t step = std::int64_t{gridDim.x} * kDropoutThreads;
+  for (std::int64_t unit = std::int64_t{blockIdx.x} * kDropoutThreads + threadIdx.x; unit < units;
+       unit += step)
+    dropout_unit<T>(work, sequence, unit);
+}
+
+// What a launch of the fast path is compiled for.
+enum class PackSource { same, draw, mask };
+
+// The bits of a pack's elements. `low` is the low word of its first block's number, `high` what all
+// blocks of the launch have above it.
+template <int kElements>
+__device__ std::uint32_t draw_pack(const Sequence& s, std::uint32_t low, std::uint32_t high,
+                                   std::uint32_t count, std::uint32_t (&words)[kElements]) {
+  std::uint32_t bits = 0;
+#pragma unroll
+  for (int k = 0; k < kElements / 4; ++k) {
+    const auto block =
+        philox4x32_10<std::uint32_t>({{low + k, high, static_cast<std::uint32_t>(s.subsequence),
+                                       static_cast<std::uint32_t>(s.subsequence >> 32)}},
+                                     s.seed);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) words[4 * k + j] = block.w[j];
+  }
+#pragma unroll
+  for (int j = 0; j < kElements; ++j) bits |= words[j] < count ? 1u << j : 0u;
+  return bits;
+}
+
+template <class T, PackSource kSource, bool kSink, bool kSums, int kUnroll>
+__global__ void __launch_bounds__(kDropoutThreads)
+    dropout_pack_kernel(const __grid_constant__ DropoutWork work, std::int64_t units) {
+  using Source = DropoutWork::Source;
+  using Sink = DropoutWork::Sink;
+  using F = compute_t<T>;
+  using Pack = DropoutPack<T>;
+  constexpr int kElements = Pack::kElements, kPacksOfUnit = 8 / kElements;
+  const Sequence sequence = work.random.sequence();
+  const std::uint64_t block = sequence.block + work.random.first / 4;
+  const std::uint64_t last_block = block + static_cast<std::uint64_t>(work.elements) / 4;
+  const bool one_high = kSource != PackSource::draw || (block ^ last_block) >> 32 == 0;
+  const std::int64_t whole_packs = one_high ? work.elements / 8 * kPacksOfUnit : 0;
+  const std::int64_t first = std::int64_t{blockIdx.x} * (kDropoutThreads * kUnroll) + threadIdx.x;
+  const F scale = static_cast<F>(work.scale);
+
+  Pack x[kUnroll], bias[kSums ? kUnroll : 1], residual[kSums ? kUnroll : 1];
+  std::uint32_t bits[kUnroll];
+#pragma unroll
+  for (int k = 0; k < kUnroll; ++k) {
+    const std::int64_t pack = first + k * kDropoutThreads;
+    bits[k] = work.source == Source::all ? 0xffu : 0u;
+    if (pack >= whole_packs) continue;
+    x[k].load(static_cast<const T*>(work.x), pack);
+    if constexpr (kSource == PackSource::mask)
+      bits[k] = load_pack_mask<kElements>(work.mask_in, work.source == Source::bytes, pack);
+    if constexpr (kSums) {
+      if (work.bias != nullptr) {
+        const std::int64_t row = work.bias_period / kElements;
+        const std::int64_t column = whole_packs >> 32 == 0 ? static_cast<std::uint32_t>(pack) %
+                                                                 static_cast<std::uint32_t>(row)
+                                                           : pack % row;
+        bias[k].load_shared(static_cast<const T*>(work.bias), column);
+      }
+      if (work.residual != nullptr) residual[k].load(static_cast<const T*>(work.residual), pack);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kUnroll; ++k) {
+    const std::int64_t pack = first + k * kDropoutThreads;
+    const bool whole = pack < whole_packs;
+    std::uint32_t words[kElements];
+    if constexpr (kSource == PackSource::draw)
+      bits[k] =
+          draw_pack<kElements>(sequence, static_cast<std::uint32_t>(block + pack * (kElements / 4)),
+                               static_cast<std::uint32_t>(block >> 32), work.keep.count, words);
+    if (whole) {
+      F v[kElements], b[kElements], r[kElements];
+      x[k].widen_to(v);
+      if constexpr (kSums) {
+        if (work.bias != nullptr) bias[k].widen_to(b);
+        if (work.residual != nullptr) residual[k].widen_to(r);
+      }
+#pragma unroll
+      for (int j = 0; j < kElements; ++j) {
+        const bool kept =
+            kSource == PackSource::draw ? words[j] < work.keep.count : (bits[k] >> j & 1u) != 0;
+        v[j] = dropped_out(kept, v[j], scale, kSums && work.bias != nullptr ? &b[j] : nullptr,
+                           kSums && work.residual != nullptr ? &r[j] : nullptr);
+      }
+      x[k].narrow_from(v);
+      x[k].store(static_cast<T*>(work.y), pack);
+    }
+    if constexpr (kSink)
+      store_pack_mask<kElements>(work.mask_out, work.sink == Sink::bytes, pack, whole, bits[k]);
+  }
+#pragma unroll 1
+  for (int k = 0; k < kUnroll; ++k) {  // the last elements, and the padding of the mask
+    const std::int64_t pack = first + k * kDropoutThreads;
+    if (pack >= whole_packs && pack % kPacksOfUnit == 0 && pack / kPacksOfUnit < units)
+      dropout_unit<T>(work, sequence, pack / kPacksOfUnit);
+  }
+}
+
+// Whether the fast path can take it: everything in one run, and aligned to its accesses.
+template <class T>
+bool goes_by_packs(const DropoutWork& work) {
+  const auto aligned = [](const void* p, std::uintptr_t bytes) {
+    return reinterpret_cast<std::uintptr_t>(p) % bytes == 0;
+  };
+  const auto mask_aligned = [&](const void* mask, bool bytes) {
+    return !bytes || aligned(mask, kDropoutElements<T>);
+  };
+  const bool draws = work.source == DropoutWork::Source::draw;
+  return work.flat && aligned(work.x, 16) && aligned(work.y, 16) && aligned(work.bias, 16) &&
+         aligned(work.residual, 16) &&
+         (work.bias == nullptr || work.bias_period % kDropoutElements<T> == 0) &&
+         mask_aligned(work.mask_in, work.source == DropoutWork::Source::bytes) &&
+         mask_aligned(work.mask_out, work.sink == DropoutWork::Sink::bytes) &&
+         (!draws || (work.random.layout == RandomLayout::contiguous && work.random.first % 4 == 0));
+}
+
+// How many packs a thread has in flight.
+template <class T, PackSource kSource, bool kSums>
+inline constexpr int kDropoutUnroll = kSums || sizeof(T) == 8 ? 2 : 4;
+
+template <class T, PackSource kSource, bool kSink, bool kSums>
+void launch_packs(const DropoutWork& work, std::int64_t units, cudaStream_t stream) {
+  constexpr int kUnroll = kDropoutUnroll<T, kSource, kSums>;
+  const std::int64_t tile = kDropoutThreads * kUnroll;
+  const std::int64_t packs = units * (8 / kDropoutElements<T>);
+  dropout_pack_kernel<T, kSource, kSink, kSums, kUnroll>
+      <<<static_cast<unsigned>((packs + tile - 1) / tile), kDropoutThreads, 0, stream>>>(work,
+                                                                                         units);
+}
+
+// Launches for elements of type T. kForward: the mask may be stored and is not read; else the
+// reverse.
+template <class T, bool kForward, bool kSums>
+void launch_dropout(const DropoutWork& work, cudaStream_t stream) {
+  using Source = DropoutWork::Source;
+  const bool sink = work.sink != DropoutWork::Sink::nothing;
+  const std::int64_t units = work.sink == DropoutWork::Sink::bits ? (work.elements + 31) / 32 * 4
+                                                                  : (work.elements + 7) / 8;
+  if (!goes_by_packs<T>(work)) {
+    const std::int64_t blocks = (units + kDropoutThreads - 1) / kDropoutThreads;
+    dropout_walk_kernel<T><<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)),
+                             kDropoutThreads, 0, stream>>>(work, units);
+    return;
+  }
+  const auto by_source = [&]<PackSource kSource>() {
+    if constexpr (kForward) {
+      if (sink) return launch_packs<T, kSource, true, kSums>(work, units, stream);
+    }
+    launch_packs<T, kSource, false, kSums>(work, units, stream);
+  };
+  if (work.source == Source::draw) return by_source.template operator()<PackSource::draw>();
+  if constexpr (!kForward) {
+    if (work.source == Source::bits || work.source == Source::bytes)
+      return by_source.template operator()<PackSource::mask>();
+  }
+  by_source.template operator()<PackSource::same>();
+}
+
+template <bool kForward, bool kSums>
+void dropout_on_cuda(const DropoutWork& work, Execution& execution) {
+  execution.random_words = work.random_words;
+  if (work.elements == 0) return;
+  const CurrentDevice current(execution.device.index);
+  with_floating_type(work.type, [&]<class T>(TypeTag<T>) {
+    launch_dropout<T, kForward, kSums>(work, static_cast<cudaStream_t>(execution.stream));
+  });
+  check(cudaGetLastError(), "launch of dropout");
+  ++execution.launches;
+}
+
+}  // namespace twinops
