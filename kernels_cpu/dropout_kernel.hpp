@@ -107,8 +107,9 @@ TWINOPS_INLINE void dropout_step(const StepPlace<T>& at, std::uint64_t bits,
     V bias(compute_t<T>(0)), residual(compute_t<T>(0));
     if (at.bias != nullptr) bias = load<Isa>(at.bias + j);
     if (at.residual != nullptr) residual = load<Isa>(at.residual + j);
-    store<Isa>(at.y + j, dropped_out(kept, x, scale, at.bias != nullptr ? &bias : nullptr,
-                                     at.residual != nullptr ? &residual : nullptr));
+    store<Isa>(at.y + j,
+               dropped_out<V>(kept, x, scale,
+                              {at.bias != nullptr, at.residual != nullptr, bias, residual}));
   }
 }
 

@@ -44,8 +44,8 @@ void put_element(const DropoutWork& work, const std::int64_t* offset, bool kept)
   const F x = read(work.x, DropoutWork::kX), bias = read(work.bias, DropoutWork::kBias),
           residual = read(work.residual, DropoutWork::kResidual);
   static_cast<T*>(work.y)[offset[DropoutWork::kY]] =
-      narrow<T>(dropped_out(kept, x, static_cast<F>(work.scale), work.bias ? &bias : nullptr,
-                            work.residual ? &residual : nullptr));
+      narrow<T>(dropped_out<F>(kept, x, static_cast<F>(work.scale),
+                               {work.bias != nullptr, work.residual != nullptr, bias, residual}));
 }
 
 }  // namespace

@@ -23,8 +23,7 @@ inline constexpr int kDropoutThreads = 256;
 
 // Elements [8 unit, 8 unit + 8) and their byte of mask, one by one, wherever they lie.
 template <class T>
-__device__ __noinline__ void dropout_unit(const DropoutWork& work, const Sequence& sequence,
-                                          std::int64_t unit) {
+__device__ void dropout_unit(const DropoutWork& work, const Sequence& sequence, std::int64_t unit) {
   using Source = DropoutWork::Source;
   using Sink = DropoutWork::Sink;
   using F = compute_t<T>;
@@ -59,9 +58,9 @@ __device__ __noinline__ void dropout_unit(const DropoutWork& work, const Sequenc
     };
     const F x = read(work.x, DropoutWork::kX), bias = read(work.bias, DropoutWork::kBias),
             residual = read(work.residual, DropoutWork::kResidual);
-    static_cast<T*>(work.y)[offset[DropoutWork::kY]] = narrow<T>(
-        dropped_out(kept, x, static_cast<F>(work.scale), work.bias != nullptr ? &bias : nullptr,
-                    work.residual != nullptr ? &residual : nullptr));
+    static_cast<T*>(work.y)[offset[DropoutWork::kY]] =
+        narrow<T>(dropped_out<F>(kept, x, static_cast<F>(work.scale),
+                                 {work.bias != nullptr, work.residual != nullptr, bias, residual}));
     if (work.sink == Sink::bytes) static_cast<std::uint8_t*>(work.mask_out)[i] = kept;
   }
   if (work.sink == Sink::bits)
@@ -78,43 +77,86 @@ __global__ void __launch_bounds__(kDropoutThreads)
     dropout_unit<T>(work, sequence, unit);
 }
 
+// The same where elements and draws follow one another. A loop of few registers: it ends the fast
+// path, whose packs need them.
+template <class T>
+__device__ void dropout_flat_unit(const DropoutWork& work, const Sequence& sequence,
+                                  std::int64_t unit) {
+  using Source = DropoutWork::Source;
+  using Sink = DropoutWork::Sink;
+  using F = compute_t<T>;
+  std::uint32_t bits = 0;
+#pragma unroll 1
+  for (std::int64_t i = unit * 8; i < min(unit * 8 + 8, work.elements); ++i) {
+    bool kept = work.source == Source::all;
+    if (work.source == Source::draw)
+      kept = work.keep.has(word_of(RandomLayout::contiguous, 1, sequence,
+                                   work.random.first + static_cast<std::uint64_t>(i)));
+    else if (work.source == Source::bits)
+      kept = static_cast<const std::uint8_t*>(work.mask_in)[unit] >> (i % 8) & 1;
+    else if (work.source == Source::bytes)
+      kept = static_cast<const std::uint8_t*>(work.mask_in)[i] != 0;
+    bits |= static_cast<std::uint32_t>(kept) << (i % 8);
+    const auto read = [&](const void* from, std::int64_t at) {
+      return from == nullptr ? F(0) : widen(static_cast<const T*>(from)[at]);
+    };
+    const F x = read(work.x, i), bias = read(work.bias, i % work.bias_period),
+            residual = read(work.residual, i);
+    static_cast<T*>(work.y)[i] =
+        narrow<T>(dropped_out<F>(kept, x, static_cast<F>(work.scale),
+                                 {work.bias != nullptr, work.residual != nullptr, bias, residual}));
+    if (work.sink == Sink::bytes) static_cast<std::uint8_t*>(work.mask_out)[i] = kept;
+  }
+  if (work.sink == Sink::bits)
+    static_cast<std::uint8_t*>(work.mask_out)[unit] = static_cast<std::uint8_t>(bits);
+}
+
+// pack mod row; packs are fewer than 2^32 on most calls.
+__device__ inline std::int64_t column_of(std::int64_t pack, std::int64_t row) {
+  if ((pack | row) >> 32 == 0)
+    return static_cast<std::uint32_t>(pack) % static_cast<std::uint32_t>(row);
+  return pack % row;
+}
+
 // What a launch of the fast path is compiled for.
 enum class PackSource { same, draw, mask };
 
-// The bits of a pack's elements. `low` is the low word of its first block's number, `high` what all
-// blocks of the launch have above it.
-template <int kElements>
-__device__ std::uint32_t draw_pack(const Sequence& s, std::uint32_t low, std::uint32_t high,
-                                   std::uint32_t count, std::uint32_t (&words)[kElements]) {
-  std::uint32_t bits = 0;
+// A launch of the fast path. The round keys travel with it, so that they are operands in constant
+// memory; with a seed on the device each thread computes them once.
+struct DropoutLaunch {
+  DropoutWork work;
+  PhiloxKeys keys;
+  std::int64_t units;  // bytes of mask, with its padding
+};
+
+template <bool kSeedTensor>
+__device__ PhiloxKeys round_keys(const DropoutLaunch& launch, const Sequence& sequence) {
+  if constexpr (!kSeedTensor) return launch.keys;
+  PhiloxKeys keys = philox_keys(sequence.seed);
 #pragma unroll
-  for (int k = 0; k < kElements / 4; ++k) {
-    const auto block =
-        philox4x32_10<std::uint32_t>({{low + k, high, static_cast<std::uint32_t>(s.subsequence),
-                                       static_cast<std::uint32_t>(s.subsequence >> 32)}},
-                                     s.seed);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) words[4 * k + j] = block.w[j];
-  }
-#pragma unroll
-  for (int j = 0; j < kElements; ++j) bits |= words[j] < count ? 1u << j : 0u;
-  return bits;
+  for (int round = 1; round < 10; ++round)  // kept in registers, not computed again for each block
+    asm volatile("" : "+r"(keys.k0[round]), "+r"(keys.k1[round]));
+  return keys;
 }
 
-template <class T, PackSource kSource, bool kSink, bool kSums, int kUnroll>
+template <class T, PackSource kSource, bool kSeedTensor, bool kSink, bool kSums, int kUnroll>
 __global__ void __launch_bounds__(kDropoutThreads)
-    dropout_pack_kernel(const __grid_constant__ DropoutWork work, std::int64_t units) {
+    dropout_pack_kernel(const __grid_constant__ DropoutLaunch launch) {
   using Source = DropoutWork::Source;
   using Sink = DropoutWork::Sink;
   using F = compute_t<T>;
   using Pack = DropoutPack<T>;
   constexpr int kElements = Pack::kElements, kPacksOfUnit = 8 / kElements;
+  const DropoutWork& work = launch.work;
   const Sequence sequence = work.random.sequence();
   const std::uint64_t block = sequence.block + work.random.first / 4;
   const std::uint64_t last_block = block + static_cast<std::uint64_t>(work.elements) / 4;
+  // Where the upper half of the block number changes within a launch, all goes one by one.
   const bool one_high = kSource != PackSource::draw || (block ^ last_block) >> 32 == 0;
   const std::int64_t whole_packs = one_high ? work.elements / 8 * kPacksOfUnit : 0;
   const std::int64_t first = std::int64_t{blockIdx.x} * (kDropoutThreads * kUnroll) + threadIdx.x;
+  const auto left = static_cast<int>(min(whole_packs - first, std::int64_t{1} << 30));
+  const auto is_whole = [&](int k) { return k * kDropoutThreads < left; };
   const F scale = static_cast<F>(work.scale);
 
   Pack x[kUnroll], bias[kSums ? kUnroll : 1], residual[kSums ? kUnroll : 1];
@@ -123,55 +165,64 @@ __global__ void __launch_bounds__(kDropoutThreads)
   for (int k = 0; k < kUnroll; ++k) {
     const std::int64_t pack = first + k * kDropoutThreads;
     bits[k] = work.source == Source::all ? 0xffu : 0u;
-    if (pack >= whole_packs) continue;
+    if (!is_whole(k)) continue;
     x[k].load(static_cast<const T*>(work.x), pack);
     if constexpr (kSource == PackSource::mask)
       bits[k] = load_pack_mask<kElements>(work.mask_in, work.source == Source::bytes, pack);
     if constexpr (kSums) {
-      if (work.bias != nullptr) {
-        const std::int64_t row = work.bias_period / kElements;
-        const std::int64_t column = whole_packs >> 32 == 0 ? static_cast<std::uint32_t>(pack) %
-                                                                 static_cast<std::uint32_t>(row)
-                                                           : pack % row;
-        bias[k].load_shared(static_cast<const T*>(work.bias), column);
-      }
+      if (work.bias != nullptr)
+        bias[k].load_shared(static_cast<const T*>(work.bias),
+                            column_of(pack, work.bias_period / kElements));
       if (work.residual != nullptr) residual[k].load(static_cast<const T*>(work.residual), pack);
     }
   }
+  const PhiloxKeys keys = round_keys<kSeedTensor>(launch, sequence);
 #pragma unroll
   for (int k = 0; k < kUnroll; ++k) {
     const std::int64_t pack = first + k * kDropoutThreads;
-    const bool whole = pack < whole_packs;
-    std::uint32_t words[kElements];
-    if constexpr (kSource == PackSource::draw)
-      bits[k] =
-          draw_pack<kElements>(sequence, static_cast<std::uint32_t>(block + pack * (kElements / 4)),
-                               static_cast<std::uint32_t>(block >> 32), work.keep.count, words);
-    if (whole) {
-      F v[kElements], b[kElements], r[kElements];
+    if (is_whole(k)) {
+      PhiloxBlock<std::uint32_t> words[kElements / 4];
+      if constexpr (kSource == PackSource::draw) {
+        bits[k] = 0;
+#pragma unroll
+        for (int b = 0; b < kElements / 4; ++b)
+          words[b] = philox4x32_10<std::uint32_t>(
+              {{static_cast<std::uint32_t>(block + pack * (kElements / 4)) + b,
+                static_cast<std::uint32_t>(block >> 32),
+                static_cast<std::uint32_t>(sequence.subsequence),
+                static_cast<std::uint32_t>(sequence.subsequence >> 32)}},
+              keys);
+      }
+      F v[kElements], bias_values[kElements], residual_values[kElements];
       x[k].widen_to(v);
       if constexpr (kSums) {
-        if (work.bias != nullptr) bias[k].widen_to(b);
-        if (work.residual != nullptr) residual[k].widen_to(r);
+        bias[k].widen_to(bias_values);
+        residual[k].widen_to(residual_values);
       }
 #pragma unroll
       for (int j = 0; j < kElements; ++j) {
-        const bool kept =
-            kSource == PackSource::draw ? words[j] < work.keep.count : (bits[k] >> j & 1u) != 0;
-        v[j] = dropped_out(kept, v[j], scale, kSums && work.bias != nullptr ? &b[j] : nullptr,
-                           kSums && work.residual != nullptr ? &r[j] : nullptr);
+        const bool kept = kSource == PackSource::draw ? words[j / 4].w[j % 4] < work.keep.count
+                                                      : (bits[k] >> j & 1u) != 0;
+        if constexpr (kSource == PackSource::draw && kSink) bits[k] |= kept ? 1u << j : 0u;
+        if constexpr (kSums)
+          v[j] = dropped_out<F>(
+              kept, v[j], scale,
+              {work.bias != nullptr, work.residual != nullptr, bias_values[j], residual_values[j]});
+        else
+          v[j] = dropped_out(kept, v[j], scale);
       }
       x[k].narrow_from(v);
       x[k].store(static_cast<T*>(work.y), pack);
     }
     if constexpr (kSink)
-      store_pack_mask<kElements>(work.mask_out, work.sink == Sink::bytes, pack, whole, bits[k]);
+      store_pack_mask<kElements>(work.mask_out, work.sink == Sink::bytes, pack, is_whole(k),
+                                 bits[k]);
   }
 #pragma unroll 1
   for (int k = 0; k < kUnroll; ++k) {  // the last elements, and the padding of the mask
     const std::int64_t pack = first + k * kDropoutThreads;
-    if (pack >= whole_packs && pack % kPacksOfUnit == 0 && pack / kPacksOfUnit < units)
-      dropout_unit<T>(work, sequence, pack / kPacksOfUnit);
+    if (!is_whole(k) && pack % kPacksOfUnit == 0 && pack / kPacksOfUnit < launch.units)
+      dropout_flat_unit<T>(work, sequence, pack / kPacksOfUnit);
   }
 }
 
@@ -200,11 +251,19 @@ inline constexpr int kDropoutUnroll = kSums || sizeof(T) == 8 ? 2 : 4;
 template <class T, PackSource kSource, bool kSink, bool kSums>
 void launch_packs(const DropoutWork& work, std::int64_t units, cudaStream_t stream) {
   constexpr int kUnroll = kDropoutUnroll<T, kSource, kSums>;
-  const std::int64_t tile = kDropoutThreads * kUnroll;
+  constexpr std::int64_t kTile = kDropoutThreads * kUnroll;
   const std::int64_t packs = units * (8 / kDropoutElements<T>);
-  dropout_pack_kernel<T, kSource, kSink, kSums, kUnroll>
-      <<<static_cast<unsigned>((packs + tile - 1) / tile), kDropoutThreads, 0, stream>>>(work,
-                                                                                         units);
+  const auto blocks = static_cast<unsigned>((packs + kTile - 1) / kTile);
+  const DropoutLaunch launch{work, philox_keys(work.random.seed), units};
+  if constexpr (kSource == PackSource::draw) {
+    if (work.random.seed_tensor != nullptr) {
+      dropout_pack_kernel<T, kSource, true, kSink, kSums, kUnroll>
+          <<<blocks, kDropoutThreads, 0, stream>>>(launch);
+      return;
+    }
+  }
+  dropout_pack_kernel<T, kSource, false, kSink, kSums, kUnroll>
+      <<<blocks, kDropoutThreads, 0, stream>>>(launch);
 }
 
 // Launches for elements of type T. kForward: the mask may be stored and is not read; else the

@@ -58,12 +58,19 @@ TWINOPS_INLINE constexpr V dropped_out(Mask kept, V x, V scale) {
   return select(kept, x * scale, V(lane_t<V>(0)));
 }
 
-// dropout(x + bias) + residual; nullptr for what there is not. Each sum is rounded once.
+// What there is beside x.
+template <class V>
+struct Terms {
+  bool has_bias, has_residual;
+  V bias, residual;
+};
+
+// dropout(x + bias) + residual. Each sum is rounded once.
 template <class V, class Mask>
-TWINOPS_INLINE constexpr V dropped_out(Mask kept, V x, V scale, const V* bias, const V* residual) {
-  if (bias != nullptr) x = x + *bias;
+TWINOPS_INLINE constexpr V dropped_out(Mask kept, V x, V scale, const Terms<V>& terms) {
+  if (terms.has_bias) x = x + terms.bias;
   const V y = dropped_out(kept, x, scale);
-  return residual != nullptr ? y + *residual : y;
+  return terms.has_residual ? y + terms.residual : y;
 }
 
 // A mask of eight elements: bits to bytes of 0 and 1, least significant first; and back, where any

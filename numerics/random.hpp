@@ -38,11 +38,18 @@ TWINOPS_INLINE constexpr WordPlace place_of(RandomLayout layout, std::uint64_t p
   }
 }
 
+// Word `index` of a block, without an array in memory.
+TWINOPS_INLINE constexpr std::uint32_t pick(const PhiloxBlock<std::uint32_t>& b,
+                                            std::uint32_t index) {
+  const std::uint32_t low = index & 1 ? b.w[1] : b.w[0], high = index & 1 ? b.w[3] : b.w[2];
+  return index & 2 ? high : low;
+}
+
 // The word of element e.
 TWINOPS_INLINE constexpr std::uint32_t word_of(RandomLayout layout, std::uint64_t period,
                                                const Sequence& s, std::uint64_t e) {
   const WordPlace at = place_of(layout, period, s, e);
-  return philox_block(s.seed, at.subsequence, at.block).w[at.word];
+  return pick(philox_block(s.seed, at.subsequence, at.block), at.word);
 }
 
 // Draws word after word, and computes a block only when the one before was another.
@@ -58,9 +65,7 @@ class WordReader {
       seed_ = s.seed;
       drawn_ = true;
     }
-    const std::uint32_t low = at.word & 1 ? block_.w[1] : block_.w[0];
-    const std::uint32_t high = at.word & 1 ? block_.w[3] : block_.w[2];
-    return at.word & 2 ? high : low;
+    return pick(block_, at.word);
   }
 
  private:
