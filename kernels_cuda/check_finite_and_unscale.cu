@@ -11,22 +11,19 @@ namespace {
 
 template <class T>
 struct UnscaleBody {
-  const void* scale;
-  bool scale_is_double;
+  DeviceScale scale;
   DeviceFlag found_inf;
   bool check_input;
 
   struct State {
-    double scale;
+    DeviceScale::Bits scale;
     compute_t<T> inverse;
     bool found;
   };
-  __device__ State begin() const {
-    return {
-        scale_is_double ? *static_cast<const double*>(scale) : *static_cast<const float*>(scale), 0,
-        false};
+  __device__ State begin() const { return {scale.read(), 0, false}; }
+  __device__ void prepare(State& state) const {
+    state.inverse = inverse_scale<T>(scale.value(state.scale));
   }
-  __device__ void prepare(State& state) const { state.inverse = inverse_scale<T>(state.scale); }
   __device__ bool idle(const State&) const { return false; }
   __device__ bool reads(const State&) const { return true; }
   __device__ T element(State& state, T x) const {
@@ -50,7 +47,7 @@ void run_cuda<CheckFiniteAndUnscale>(const CheckFiniteAndUnscale::Arguments& a,
                           static_cast<cudaStream_t>(execution.stream)),
           "cudaMemsetAsync");
   launch_list(a.list, execution, [&]<class T>(TypeTag<T>) {
-    return UnscaleBody<T>{a.scale, a.scale_type == Type::float64,
+    return UnscaleBody<T>{DeviceScale(a.scale, a.scale_type),
                           DeviceFlag(a.found_inf, a.found_inf_type), a.check_input};
   });
 }

@@ -15,9 +15,9 @@ namespace twinops {
 
 // Kernel parameters hold 32764 bytes from CUDA 12.1 on (compute capability 7.0), 4096 before.
 #if CUDART_VERSION >= 12010
-inline constexpr int kListBytes = 31744;
+inline constexpr int kListBytes = 31488;
 #else
-inline constexpr int kListBytes = 3072;
+inline constexpr int kListBytes = 2816;
 #endif
 inline constexpr int kFewBytes = 256, kManyBytes = 5120;  // a short list has short parameters
 inline constexpr std::uint32_t kMostPacks = 1u << 31;     // of a launch

@@ -31,7 +31,8 @@ struct Edge {
   std::uint16_t bits;
 };
 
-inline constexpr int kListBuckets = 256;
+inline constexpr int kListBuckets = 512;
+inline constexpr std::uint32_t kFewPacks = kListBuckets * kListThreads;  // a bucket for each block
 
 // Bytes holds, for m members: x[m], out[m] (the same place as x where every member is in place),
 // starts[m + 1], edges[m]. Pointers are those of element -head. Blocks are counted in buckets of
@@ -74,31 +75,71 @@ __host__ __device__ inline std::uint32_t last_start(std::uint32_t low, std::uint
   return low;
 }
 
-// The members that a block's packs lie in, with their starts in shared memory.
+// Where a pack is, and which of its elements are the tensor's: all of them, in one access, if
+// `whole`.
+struct Place {
+  const char* x;
+  char* out;
+  int low, high;
+  bool whole;
+};
+
+// The members that a block's packs lie in, brought to shared memory by all its threads at once:
+// parameters are cold when a small launch begins, and each look that waits for another costs it a
+// tenth.
 template <int Unroll>
 struct Window {
   static constexpr std::uint32_t kPacks = kListThreads * Unroll;  // a block's
-  std::uint32_t first, last;                                      // members
+  static constexpr std::uint32_t kMost = kPacks + 1;              // each member has a pack at least
 
-  // All threads of the block; [begin, end) are its packs.
+  std::uint32_t starts[kMost + 1];
+  const char* x[kMost];
+  char* out[kMost];
+  Edge edges[kMost];
+
+  // All threads of the block; [begin, end) are its packs. Returns how many members there are.
   template <class List>
-  __device__ Window(const List& list, std::uint32_t begin, std::uint32_t end,
-                    std::uint32_t* starts) {
-    const auto start = [&](std::uint32_t i) { return list.start(i); };
-    const std::uint32_t bucket = blockIdx.x >> list.bucket_shift;
-    const std::uint32_t low = list.first_member[bucket], high = list.first_member[bucket + 1];
-    first = last_start(low, high, begin, start);
-    last = last_start(first, min(high, first + (end - begin) - 1), end - 1, start);
-    if (first == last) return;
-    for (std::uint32_t i = threadIdx.x; i <= last - first; i += kListThreads)
+  __device__ std::uint32_t load(const List& list, std::uint32_t begin, std::uint32_t end) {
+    const std::uint32_t bucket = Unroll == 1 ? blockIdx.x : blockIdx.x >> list.bucket_shift;
+    std::uint32_t first = list.first_member[bucket], last = list.first_member[bucket + 1];
+    if (Unroll != 1 && list.bucket_shift != 0) {
+      const auto start = [&](std::uint32_t i) { return list.start(i); };
+      first = last_start(first, last, begin, start);
+      last = last_start(first, min(last, first + (end - begin) - 1), end - 1, start);
+    }
+    const std::uint32_t members = last - first + 1;
+    for (std::uint32_t i = threadIdx.x; i < members; i += kListThreads) {
       starts[i] = list.start(first + i);
+      x[i] = list.x(first + i);
+      out[i] = list.out(first + i);
+      edges[i] = list.edge(first + i);
+    }
+    if (threadIdx.x == 0) starts[members] = list.start(last + 1);
     __syncthreads();
+    return members;
+  }
+
+  // Of a pack that lies in the window's member number m.
+  template <class T>
+  __device__ Place place(std::uint32_t m, std::uint32_t pack) const {
+    const std::uint32_t index = pack - starts[m];
+    const Edge edge = edges[m];
+    Place p;
+    p.low = index == 0 ? edge.head() : 0;
+    p.high = starts[m + 1] == pack + 1 ? edge.tail() : kPackElements<T>;
+    p.whole = p.low == 0 && p.high == kPackElements<T> && !edge.apart();
+    p.x = x[m] + std::uint64_t{index} * kPackBytes;
+    p.out = out[m] + std::uint64_t{index} * kPackBytes;
+    __builtin_assume(__isGlobal(p.x) && __isGlobal(p.out));
+    return p;
   }
 };
 
 // Calls body on every element of the list. A body lives in the kernel's parameters; its State lives
 // with a thread:
-//   State begin() const;            reads what a thread needs before its first element
+//   State begin() const;            asks for what a thread needs before its first element; whatever
+//                                   looks at the answer makes the thread wait, so that is
+//                                   prepare()'s
 //   bool idle(State) const;         nothing is to be done
 //   bool reads(State) const;        element() looks at its T
 //   void prepare(State&) const;     computes with what begin() has read, after the loads are on
@@ -109,7 +150,7 @@ __global__ void __launch_bounds__(kListThreads)
     list_kernel(const __grid_constant__ List list, const __grid_constant__ Body body) {
   constexpr int kElements = kPackElements<T>;
   constexpr std::uint32_t kPacks = Window<Unroll>::kPacks;
-  __shared__ std::uint32_t starts[kPacks];  // each member has a pack at least
+  __shared__ Window<Unroll> window;
   union Pack {
     uint4 words;
     T elements[kElements];
@@ -119,45 +160,39 @@ __global__ void __launch_bounds__(kListThreads)
   const std::uint32_t begin = blockIdx.x * kPacks;
   if (begin >= list.packs || body.idle(state)) return;
   const std::uint32_t end = min(begin + kPacks, list.packs);
-  const Window<Unroll> window(list, begin, end, starts);
-  const auto start = [&](std::uint32_t i) { return starts[i - window.first]; };
+  const std::uint32_t members = window.load(list, begin, end);
 
   Pack packs[Unroll];
-  char* whole[Unroll];  // where a pack that moved as a whole goes
-  std::uint32_t member = window.first;
+  std::uint32_t member[Unroll];
+  std::uint32_t m = 0;
 #pragma unroll
-  for (int k = 0; k < Unroll; ++k) {
+  for (int k = 0; k < Unroll; ++k) {  // every load is on its way before any is waited for
     const std::uint32_t pack = begin + k * kListThreads + threadIdx.x;
-    whole[k] = nullptr;
-    if (pack >= end) continue;
-    if (window.first != window.last) {  // found once, then walked
-      if (k == 0) member = last_start(window.first, window.last, pack, start);
-      while (member < window.last && start(member + 1) <= pack) ++member;
-    }
-    const Edge edge = list.edge(member);
-    const std::uint32_t index = pack - list.start(member);
-    const bool is_last = list.start(member + 1) == pack + 1;
-    const int low = index == 0 ? edge.head() : 0, high = is_last ? edge.tail() : kElements;
-    const std::uint64_t offset = std::uint64_t{index} * kPackBytes;
-    const char* from = list.x(member) + offset;
-    char* to = list.out(member) + offset;
-    if (low == 0 && high == kElements && !edge.apart()) {
-      if (body.reads(state)) packs[k].words = *reinterpret_cast<const uint4*>(from);
-      whole[k] = to;
-    } else {
-      body.prepare(state);
-      for (int j = low; j < high; ++j)
-        reinterpret_cast<T*>(to)[j] = body.element(state, reinterpret_cast<const T*>(from)[j]);
-    }
+    if (pack >= end) break;
+    if (k == 0)
+      m = last_start(0, members - 1, pack, [&](std::uint32_t i) { return window.starts[i]; });
+    while (window.starts[m + 1] <= pack) ++m;
+    member[k] = m;
+    const Place place = window.template place<T>(m, pack);
+    if (place.whole && body.reads(state)) packs[k].words = *reinterpret_cast<const uint4*>(place.x);
   }
   body.prepare(state);
 #pragma unroll
   for (int k = 0; k < Unroll; ++k) {
-    if (whole[k] == nullptr) continue;
+    const std::uint32_t pack = begin + k * kListThreads + threadIdx.x;
+    if (pack >= end) break;
+    const Place place = window.template place<T>(member[k], pack);
+    if (place.whole) {
 #pragma unroll
-    for (int j = 0; j < kElements; ++j)
-      packs[k].elements[j] = body.element(state, packs[k].elements[j]);
-    *reinterpret_cast<uint4*>(whole[k]) = packs[k].words;
+      for (int j = 0; j < kElements; ++j)
+        packs[k].elements[j] = body.element(state, packs[k].elements[j]);
+      *reinterpret_cast<uint4*>(place.out) = packs[k].words;
+    } else {
+#pragma unroll 1
+      for (int j = place.low; j < place.high; ++j)
+        reinterpret_cast<T*>(place.out)[j] =
+            body.element(state, reinterpret_cast<const T*>(place.x)[j]);
+    }
   }
   body.end(state);
 }

@@ -7,6 +7,26 @@
 
 namespace twinops {
 
+// A loss scale of type float32 or float64. Reading and looking are apart, so that a thread can ask
+// for it and go on.
+struct DeviceScale {
+  const void* data;
+  bool is_double;
+
+  struct Bits {
+    std::uint32_t low, high;
+  };
+  DeviceScale(const void* scale, Type type) : data(scale), is_double(type == Type::float64) {}
+  __device__ Bits read() const {
+    const auto* words = static_cast<const std::uint32_t*>(data);
+    return {words[0], is_double ? words[1] : 0u};
+  }
+  __device__ double value(Bits bits) const {
+    return is_double ? bit_cast<double>(std::uint64_t{bits.high} << 32 | bits.low)
+                     : bit_cast<float>(bits.low);
+  }
+};
+
 // A flag of type bool, uint8 or float32.
 struct DeviceFlag {
   void* data;

@@ -26,10 +26,8 @@ using lane_t = typename LaneOf<V>::type;
 TWINOPS_INLINE constexpr std::uint32_t to_bits(float x) { return bit_cast<std::uint32_t>(x); }
 TWINOPS_INLINE constexpr std::uint64_t to_bits(double x) { return bit_cast<std::uint64_t>(x); }
 
-TWINOPS_INLINE constexpr float abs(float x) { return bit_cast<float>(to_bits(x) & 0x7fffffffu); }
-TWINOPS_INLINE constexpr double abs(double x) {
-  return bit_cast<double>(to_bits(x) & 0x7fffffffffffffffu);
-}
+TWINOPS_INLINE constexpr float abs(float x) { return __builtin_fabsf(x); }
+TWINOPS_INLINE constexpr double abs(double x) { return __builtin_fabs(x); }
 
 TWINOPS_INLINE constexpr float select(bool condition, float yes, float no) {
   return condition ? yes : no;

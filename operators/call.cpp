@@ -8,7 +8,7 @@
 namespace twinops {
 namespace {
 
-constexpr const char* kKindNames[] = {"bool", "int", "float", "string"};
+constexpr const char* kKindNames[] = {"a bool", "an int", "a float", "a string"};
 
 // Whether `word` is one of "a|b|c".
 bool is_choice(std::string_view choices, std::string_view word) {
@@ -34,6 +34,7 @@ Call::Call(const OperatorInfo& info) : info_(info) {
   for (const auto& argument : info.arguments) arguments_.push_back({&argument, false, {}});
   attributes_.reserve(info.attributes.size());
   for (const auto& attribute : info.attributes) attributes_.push_back(attribute.default_value);
+  attributes_given_.resize(attributes_.size());
 }
 
 std::string Call::where(const char* argument, std::size_t index) const {
@@ -86,18 +87,19 @@ void Call::set(const char* attribute, AttributeValue value) {
   const std::size_t i = attribute_index(attribute);
   const AttributeInfo& info = info_.attributes[i];
   const std::string name = std::string(info_.name) + ": " + attribute;
+  if (attributes_given_[i]) refuse(name, "is given twice");
   if (value.kind == Kind::integer && info.default_value.kind == Kind::real)
     value = AttributeValue::of(static_cast<double>(value.integer));
   if (value.kind != info.default_value.kind)
-    refuse(name, std::string("expected a ") +
-                     kKindNames[static_cast<int>(info.default_value.kind)] + "; got a " +
-                     kKindNames[static_cast<int>(value.kind)]);
+    refuse(name, std::string("expected ") + kKindNames[static_cast<int>(info.default_value.kind)] +
+                     "; got " + kKindNames[static_cast<int>(value.kind)]);
   if (value.kind == Kind::text) {
     if (value.text == nullptr) refuse(name, "is NULL");
     if (info.choices != nullptr && !is_choice(info.choices, value.text))
       refuse(name, std::string("expected one of ") + info.choices + "; got '" + value.text + "'");
   }
   attributes_[i] = value;
+  attributes_given_[i] = true;
 }
 
 void Call::complete() {

@@ -49,6 +49,7 @@ class Call {
   const OperatorInfo& info_;
   std::vector<Bound> arguments_;
   std::vector<AttributeValue> attributes_;
+  std::vector<bool> attributes_given_;
   Device device_;
 };
 

@@ -47,30 +47,80 @@ bool is_nested(const Layout<1>& layout) {
   return layout.rank >= 0;
 }
 
-// Whether `distance` elements lead from one element of a nested layout to one of its copy moved
-// there.
-bool reaches(const Layout<1>& layout, const std::int64_t* moved_size, std::int64_t distance,
-             int axis) {
-  if (axis == layout.rank) return distance == 0;
-  const std::int64_t stride = std::abs(layout.stride[0][axis]), quotient = distance / stride;
-  for (std::int64_t steps = quotient - 1; steps <= quotient + 1; ++steps) {
-    const bool inside = steps < layout.size[axis] && -steps < moved_size[axis];
-    if (inside && reaches(layout, moved_size, distance - steps * stride, axis + 1)) return true;
-  }
-  return false;
-}
+// The bytes that a tensor covers: its lowest address plus any sum of index * stride over its axes,
+// outermost first, the bytes of an element innermost.
+struct Places {
+  struct Axis {
+    std::int64_t stride, most;  // the highest index
+  };
+  int rank = 0;
+  Axis axes[kMaxAxes + 1];
 
-// Whether two tensors, whose extents meet, share an element, as far as it can be told.
-bool share_elements(const Extent& a, const Extent& b) {
+  explicit Places(const Tensor& t) {
+    const Layout<1> layout = layout_of(t);
+    const auto size = static_cast<std::int64_t>(size_of(t.type));
+    for (int i = 0; i < layout.rank; ++i)
+      if (layout.stride[0][i] != 0)
+        axes[rank++] = {std::abs(layout.stride[0][i]) * size, layout.size[i] - 1};
+    axes[rank++] = {1, size - 1};
+  }
+};
+
+// Whether a place of `a` is a place of `b`, `distance` bytes further on: whether the distance is a
+// sum of stride * steps over both tensors' axes, steps from -b's highest index to a's.
+class Meeting {
+ public:
+  Meeting(const Places& a, const Places& b) {
+    for (int i = 0, j = 0; i < a.rank || j < b.rank;) {
+      const std::int64_t at_a = i < a.rank ? a.axes[i].stride : 0;
+      const std::int64_t at_b = j < b.rank ? b.axes[j].stride : 0;
+      Axis axis{std::max(at_a, at_b), 0, 0, 0, 0, true};
+      if (axis.stride == at_a) axis.forward = a.axes[i++].most;
+      if (axis.stride == at_b) axis.back = b.axes[j++].most;
+      axes_[rank_++] = axis;
+    }
+    for (int i = rank_ - 2; i >= 0; --i) {
+      const Axis& inner = axes_[i + 1];
+      axes_[i].high = inner.high + inner.forward * inner.stride;
+      axes_[i].low = inner.low - inner.back * inner.stride;
+      axes_[i].dense = inner.dense && inner.stride <= inner.high - inner.low + 1;
+    }
+  }
+
+  bool at(std::int64_t distance) { return at(distance, 0); }
+
+ private:
+  struct Axis {
+    std::int64_t stride, forward, back;
+    std::int64_t low, high;  // what the axes inside this one can add up to
+    bool dense;              // they can add up to every number between
+  };
+
+  bool at(std::int64_t distance, int i) {
+    if (i == rank_) return distance == 0;
+    const Axis& axis = axes_[i];
+    const std::int64_t first = std::max(-axis.back, -floor_of(axis.high - distance, axis.stride));
+    const std::int64_t last = std::min(axis.forward, floor_of(distance - axis.low, axis.stride));
+    if (axis.dense) return first <= last;
+    for (std::int64_t steps = first; steps <= last; ++steps)
+      if (--patience_ < 0 || at(distance - steps * axis.stride, i + 1)) return patience_ >= 0;
+    return false;
+  }
+  static std::int64_t floor_of(std::int64_t a, std::int64_t b) {
+    return a / b - (a % b < 0 ? 1 : 0);
+  }
+
+  int rank_ = 0;
+  Axis axes_[2 * (kMaxAxes + 1)];
+  int patience_ = 1 << 16;
+};
+
+// Whether two tensors, whose extents meet, share memory. Decided exactly, but for layouts so
+// entangled that patience ends: those are the caller's word.
+bool share_memory(const Extent& a, const Extent& b) {
   if (a.tensor->contiguous && b.tensor->contiguous) return true;
-  const Layout<1> la = layout_of(*a.tensor), lb = layout_of(*b.tensor);
-  const auto size = static_cast<std::int64_t>(size_of(a.tensor->type));
-  const auto bytes = static_cast<std::int64_t>(b.begin - a.begin);
-  if (a.tensor->type != b.tensor->type || bytes % size != 0) return false;
-  if (la.rank != lb.rank || !is_nested(la) || !is_nested(lb)) return false;
-  for (int i = 0; i < la.rank; ++i)
-    if (std::abs(la.stride[0][i]) != std::abs(lb.stride[0][i])) return false;
-  return reaches(la, lb.size, bytes / size, 0);
+  return Meeting(Places(*a.tensor), Places(*b.tensor))
+      .at(static_cast<std::int64_t>(b.begin - a.begin));
 }
 
 bool same_memory(const Tensor& a, const Tensor& b) {
@@ -131,7 +181,7 @@ void refuse_overlaps(const Call& call, std::span<const InPlace> in_place) {
   for (const Extent& e : extents) {
     if (reach <= e.begin) open.clear();
     for (const Extent& o : open) {
-      if (o.end <= e.begin || (!is_output(o) && !is_output(e)) || !share_elements(o, e)) continue;
+      if (o.end <= e.begin || (!is_output(o) && !is_output(e)) || !share_memory(o, e)) continue;
       const Extent &out = is_output(e) ? e : o, &other = is_output(e) ? o : e;
       call.refuse(where(out),
                   "shares memory with " + where(other) +

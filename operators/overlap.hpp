@@ -8,8 +8,7 @@ namespace twinops {
 // Refuses an output that shares memory with itself, with another output, or with an input, except
 // where argument `out` may be written over argument `in` (list: member over member of the same
 // index): then the two must be the same memory in the same layout, or apart. nullptr, nullptr:
-// nowhere. Strided tensors whose elements interleave without touching are let through where that
-// can be shown; two different strided layouts over one stretch of memory are the caller's word.
+// nowhere. Strided tensors whose elements interleave without touching are let through.
 struct InPlace {
   const char* out;
   const char* in;

@@ -214,7 +214,11 @@ twinops_status twinops_explain(DLDevice device, char* text, size_t capacity,
 }
 
 twinops_status twinops_allocate(DLDevice device, size_t bytes, void** memory) noexcept {
-  return guarded([&] { *memory = allocate(read_device(device), bytes); });
+  return guarded([&] {
+    if (memory == nullptr)
+      throw Error(Status::invalid_argument, "twinops_allocate: the place for the memory is NULL");
+    *memory = allocate(read_device(device), bytes);
+  });
 }
 twinops_status twinops_release(DLDevice device, void* memory) noexcept {
   return guarded([&] { release(read_device(device), memory); });

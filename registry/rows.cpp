@@ -86,7 +86,7 @@ std::string why_not_wished(std::size_t row, const Settings& wish) {
 // Why row number `row` is passed over; empty if it can be taken. What a call asks for goes before
 // what the environment wishes.
 std::string why_passed_over(std::size_t row, Device device, std::string_view asked) {
-  const std::string here = why_not_here(kRows[row], device);
+  std::string here = why_not_here(kRows[row], device);
   if (!here.empty()) return here;
   if (!asked.empty())
     return is_asked(kRows[row], device, asked) ? "" : "the call asks for " + std::string(asked);

@@ -1,0 +1,256 @@
+// check_finite_and_unscale by hand: values worked out on paper, the rules of found_inf. Equality of
+// the kernels over everything else is twins_test.cpp.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/raw_call.hpp"
+#include "twinops/twinops.hpp"
+
+namespace twinops::test {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kMax = std::numeric_limits<float>::max();
+
+class Unscale : public testing::TestWithParam<std::string> {
+ protected:
+  Execution execution() const { return {.row = GetParam()}; }
+  Report run(const Tensors& x, const Tensors& out, CheckFiniteAndUnscaleOptions options = {}) {
+    return check_finite_and_unscale(x, Tensor(&scale, {}), out, Tensor(&found, {}), options,
+                                    execution());
+  }
+  // Unscales one float; found tells.
+  float one(float x, CheckFiniteAndUnscaleOptions options = {}) {
+    float out = -1;
+    found = false;
+    run({{&x, {1}}}, {{&out, {1}}}, options);
+    return out;
+  }
+  std::uint16_t half(DLDataType type, std::uint16_t x, CheckFiniteAndUnscaleOptions options = {}) {
+    std::uint16_t out = 0xcaca;
+    found = false;
+    run({{&x, type, {1}}}, {{&out, type, {1}}}, options);
+    return out;
+  }
+  float scale = 4;
+  bool found = false;
+};
+std::vector<std::string> cpu_rows() {
+  std::vector<std::string> rows;
+  for (const std::string& row : available_rows())
+    if (row.starts_with("cpu/")) rows.push_back(row);
+  return rows;
+}
+INSTANTIATE_TEST_SUITE_P(EveryRow, Unscale, testing::ValuesIn(cpu_rows()),
+                         [](const auto& info) { return info.param.substr(4); });
+
+TEST_P(Unscale, Floats) {
+  EXPECT_EQ(one(8), 2);
+  EXPECT_EQ(one(-0.5f), -0.125f);
+  EXPECT_TRUE(std::signbit(one(-0.0f)));
+  EXPECT_FALSE(found);
+  scale = 3;  // the inverse is rounded to float before it is multiplied
+  EXPECT_EQ(one(5), 5 * static_cast<float>(1.0 / 3.0));
+  scale = 0x1p127f;
+  EXPECT_EQ(one(0x1p-22f), 0x1p-149f) << "subnormals are kept";
+  EXPECT_EQ(one(0x1.8p-23f), 0x1p-149f) << "and rounded to nearest even";
+  EXPECT_EQ(one(0x1p-23f), 0.0f);
+}
+
+TEST_P(Unscale, Float16) {
+  EXPECT_EQ(half(kFloat16, 0x4800), 0x4000);  // 8 -> 2
+  EXPECT_EQ(half(kFloat16, 0x0001), 0x0000);  // 2^-24 / 4
+  EXPECT_EQ(half(kFloat16, 0x0003), 0x0001);  // 3/4 of the least subnormal
+  EXPECT_EQ(half(kFloat16, 0x0006), 0x0002);  // 1.5 of it: to even
+  EXPECT_EQ(half(kFloat16, 0x8006), 0x8002);
+  EXPECT_FALSE(found);
+  scale = 0.5f;
+  EXPECT_EQ(half(kFloat16, 0x7bff), 0x7c00);  // 65504 * 2
+  EXPECT_TRUE(found);
+  EXPECT_EQ(half(kFloat16, 0x77ff), 0x7bff);  // 32752 * 2 = 65504
+  EXPECT_FALSE(found);
+}
+
+TEST_P(Unscale, Bfloat16) {
+  EXPECT_EQ(half(kBfloat16, 0x4100), 0x4000);  // 8 -> 2
+  scale = 3;
+  EXPECT_EQ(half(kBfloat16, 0x3f80), 0x3eab);  // 1/3, rounded
+  scale = 0.5f;
+  EXPECT_EQ(half(kBfloat16, 0xff7f), 0xff80);
+  EXPECT_TRUE(found);
+}
+
+TEST_P(Unscale, Doubles) {
+  double x = 1, out = -1;
+  scale = 3;
+  run({{&x, {}}}, {{&out, {}}});
+  EXPECT_EQ(out, 1.0 / 3.0) << "the inverse stays a double";
+  double wide_scale = 1e300;
+  x = 1e-10;
+  check_finite_and_unscale({{&x, {}}}, {&wide_scale, {}}, {{&out, {}}}, {&found, {}}, {},
+                           execution());
+  EXPECT_EQ(out, 1e-10 * (1.0 / 1e300));
+  EXPECT_NE(out, 0) << "subnormals are kept";
+  EXPECT_FALSE(found);
+}
+
+TEST_P(Unscale, StoresOneNan) {
+  for (std::uint32_t bits : {0x7fc00000u, 0x7f800001u, 0xffffffffu, 0xffc12345u}) {
+    float x, out = one((std::memcpy(&x, &bits, 4), x));
+    std::uint32_t stored;
+    std::memcpy(&stored, &out, 4);
+    EXPECT_EQ(stored, 0x7fffffffu);
+    EXPECT_TRUE(found);
+  }
+  EXPECT_EQ(half(kFloat16, 0xfe01), 0x7fff);
+  EXPECT_EQ(half(kBfloat16, 0xffc1), 0x7fff);
+  std::uint64_t x = 0xfff8000000000001, out = 0;
+  run({{&x, kFloat64, {}}}, {{&out, kFloat64, {}}});
+  EXPECT_EQ(out, 0x7fffffffffffffffu);
+  scale = kInf;  // inf * 0
+  EXPECT_TRUE(std::isnan(one(kInf)));
+}
+
+TEST_P(Unscale, ChecksWhatIsStored) {
+  one(kInf);
+  EXPECT_TRUE(found);
+  one(-kInf);
+  EXPECT_TRUE(found);
+  one(kNan);
+  EXPECT_TRUE(found);
+  one(kMax);
+  EXPECT_FALSE(found);
+  scale = 0.5f;
+  EXPECT_EQ(one(kMax), kInf);
+  EXPECT_TRUE(found) << "it overflowed";
+  scale = kInf;
+  EXPECT_EQ(one(kMax), 0);
+  EXPECT_FALSE(found);
+  scale = 0;
+  EXPECT_EQ(one(1), kInf);
+  EXPECT_TRUE(found);
+  EXPECT_TRUE(std::isnan(one(0)));
+  EXPECT_TRUE(found);
+}
+
+TEST_P(Unscale, ChecksWhatIsRead) {
+  const CheckFiniteAndUnscaleOptions input{.check = "input"};
+  one(kInf, input);
+  EXPECT_TRUE(found);
+  one(kNan, input);
+  EXPECT_TRUE(found);
+  scale = 0.5f;
+  EXPECT_EQ(one(kMax, input), kInf);
+  EXPECT_FALSE(found) << "it overflowed, but what was read was finite";
+  EXPECT_EQ(half(kFloat16, 0x7bff, input), 0x7c00);
+  EXPECT_FALSE(found);
+  EXPECT_EQ(half(kFloat16, 0x7c00, input), 0x7c00);
+  EXPECT_TRUE(found);
+}
+
+TEST_P(Unscale, FoundIsSetNeverCleared) {
+  float x = 1, out = 0;
+  found = true;
+  run({{&x, {}}}, {{&out, {}}});
+  EXPECT_TRUE(found);
+  run({{&x, {}}}, {{&out, {}}}, {.reset = true});
+  EXPECT_FALSE(found);
+  x = kInf;
+  run({{&x, {}}}, {{&out, {}}}, {.reset = true});
+  EXPECT_TRUE(found);
+}
+
+TEST_P(Unscale, FlagsOfEveryType) {
+  std::uint8_t byte = 0;
+  float number = 0;
+  const auto with = [&](float x, const Tensor& flag, bool reset) {
+    float out;
+    check_finite_and_unscale({{&x, {}}}, {&scale, {}}, {{&out, {}}}, flag, {.reset = reset},
+                             execution());
+  };
+  with(1, {&byte, {}}, false);
+  with(1, {&number, {}}, false);
+  EXPECT_EQ(byte, 0);
+  EXPECT_EQ(number, 0.0f);
+  with(kInf, {&byte, {}}, false);
+  with(kInf, {&number, {}}, false);
+  EXPECT_EQ(byte, 1);
+  EXPECT_EQ(number, 1.0f);
+  with(1, {&byte, {}}, true);
+  with(1, {&number, {}}, true);
+  EXPECT_EQ(byte, 0);
+  EXPECT_EQ(number, 0.0f);
+}
+
+TEST_P(Unscale, AListOfNothing) {
+  run({}, {});
+  EXPECT_FALSE(found);
+  found = true;
+  float x = kInf, out = 5;
+  run({{&x, {0}}, {&x, {3, 0, 2}}}, {{&out, {0}}, {&out, {3, 0, 2}}});
+  EXPECT_TRUE(found);
+  EXPECT_EQ(out, 5);
+  run({}, {}, {.reset = true});
+  EXPECT_FALSE(found);
+}
+
+TEST_P(Unscale, AListThatMixesTypesAndLayouts) {
+  std::vector<float> a = {4, 8, kInf, 12, 16, 20}, a_out(6, -1);
+  std::uint16_t h[2] = {0x4400, 0x4800};
+  double d = 4;
+  run({{a.data(), {2, 2}, kHost, {3, 1}}, {h, kFloat16, {2}}, {&d, {1, 1}}},
+      {{a_out.data(), {2, 2}, kHost, {1, 2}}, {h, kFloat16, {2}}, {&d, {1, 1}}});
+  EXPECT_EQ(a_out, (std::vector<float>{1, 3, 2, 4, -1, -1}));
+  EXPECT_EQ(h[0], 0x3c00);
+  EXPECT_EQ(h[1], 0x4000);
+  EXPECT_EQ(d, 1);
+  EXPECT_FALSE(found) << "the infinity lies between the strides";
+}
+
+TEST_P(Unscale, EverythingIsWrittenWhateverIsFound) {
+  std::vector<float> x(5000, 8);
+  x[3] = kNan;
+  run({{x.data(), {5000}}}, {{x.data(), {5000}}});
+  EXPECT_TRUE(found);
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(i == 3 || x[i] == 2) << i;
+}
+
+TEST_P(Unscale, ANonFiniteValueAnywhereIsFound) {
+  for (int n : {1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65}) {
+    for (int at = 0; at < n; ++at) {
+      std::vector<float> x(n, 8);
+      x[at] = at % 2 == 0 ? kInf : kNan;
+      found = false;
+      run({{x.data(), {n}}}, {{x.data(), {n}}});
+      ASSERT_TRUE(found) << at << " of " << n;
+    }
+    std::vector<float> x(n, 8);
+    found = false;
+    run({{x.data(), {n}}}, {{x.data(), {n}}});
+    ASSERT_FALSE(found) << n;
+  }
+}
+
+TEST(UnscaleRefusal, MoreAxesThanAnyoneNeeds) {
+  // 17 axes of two, none of which merges with its neighbour.
+  std::vector<std::int64_t> shape(17, 2), strides(17);
+  std::int64_t stride = 1;
+  for (int i = 16; i >= 0; --i) strides[i] = stride, stride = 2 * stride + 1;
+  std::vector<float> x(static_cast<std::size_t>(stride), 1);
+  float scale = 1;
+  bool found = false;
+  const Tensor view(x.data(), shape, kHost, strides);
+  try {
+    check_finite_and_unscale({view}, {&scale, {}}, {view}, {&found, {}});
+    FAIL() << "was accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "check_finite_and_unscale: out[0]: its strides need more than 16 axes");
+  }
+}
+
+}  // namespace
+}  // namespace twinops::test

@@ -1,0 +1,402 @@
+// What a host can enumerate: operators, rows, devices, explanations; what calls report; the typed
+// C++ wrapper; and that the C ABI's numbers and layouts stay what version 1 promised.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "tests/support/raw_call.hpp"
+#include "twinops/twinops.hpp"
+
+namespace twinops::test {
+namespace {
+
+// A change of any line here is a new TWINOPS_ABI_VERSION.
+TEST(Abi, NumbersStay) {
+  EXPECT_EQ(TWINOPS_ABI_VERSION, 1);
+  EXPECT_EQ(twinops_abi_version(), TWINOPS_ABI_VERSION);
+  EXPECT_EQ(TWINOPS_OK, 0);
+  EXPECT_EQ(TWINOPS_INVALID_ARGUMENT, 1);
+  EXPECT_EQ(TWINOPS_UNSUPPORTED, 2);
+  EXPECT_EQ(TWINOPS_DEVICE_ERROR, 3);
+  EXPECT_EQ(TWINOPS_OUT_OF_MEMORY, 4);
+  EXPECT_EQ(TWINOPS_INTERNAL, 5);
+  EXPECT_EQ(TWINOPS_BOOL, 0);
+  EXPECT_EQ(TWINOPS_INT, 1);
+  EXPECT_EQ(TWINOPS_FLOAT, 2);
+  EXPECT_EQ(TWINOPS_STRING, 3);
+}
+
+template <class S>
+constexpr std::size_t begins_with_its_size() {
+  return offsetof(S, struct_size);
+}
+TEST(Abi, LayoutsStay) {
+  static_assert(sizeof(void*) == 8);
+  EXPECT_EQ(sizeof(twinops_attribute), 40u);
+  EXPECT_EQ(offsetof(twinops_attribute, name), 8u);
+  EXPECT_EQ(offsetof(twinops_attribute, string_value), 32u);
+  EXPECT_EQ(sizeof(twinops_argument_info), 48u);
+  EXPECT_EQ(sizeof(twinops_attribute_info), 64u);
+  EXPECT_EQ(sizeof(twinops_operator_info), 56u);
+  EXPECT_EQ(sizeof(twinops_row), 24u);
+  EXPECT_EQ(sizeof(twinops_device), 32u);
+  EXPECT_EQ(sizeof(twinops_argument), 32u);
+  EXPECT_EQ(offsetof(twinops_argument, tensors), 16u);
+  EXPECT_EQ(sizeof(twinops_report), 32u);
+  EXPECT_EQ(offsetof(twinops_report, random_words), 24u);
+  EXPECT_EQ(sizeof(twinops_execution), 72u);
+  EXPECT_EQ(offsetof(twinops_execution, parallel_for), 24u);
+  EXPECT_EQ(offsetof(twinops_execution, report), 64u);
+  EXPECT_EQ(begins_with_its_size<twinops_attribute>(), 0u);
+  EXPECT_EQ(begins_with_its_size<twinops_argument>(), 0u);
+  EXPECT_EQ(begins_with_its_size<twinops_execution>(), 0u);
+  EXPECT_EQ(begins_with_its_size<twinops_report>(), 0u);
+}
+
+TEST(Version, IsThreeNumbers) {
+  int major = -1, minor = -1, patch = -1, end = 0;
+  ASSERT_EQ(std::sscanf(twinops_version(), "%d.%d.%d%n", &major, &minor, &patch, &end), 3);
+  EXPECT_EQ(twinops_version()[end], '\0');
+}
+
+std::vector<const twinops_operator_info*> operators() {
+  std::vector<const twinops_operator_info*> all;
+  for (std::size_t i = 0; i < twinops_operator_count(); ++i) all.push_back(twinops_operator_at(i));
+  return all;
+}
+bool is_text(const char* s) { return s != nullptr && *s != '\0'; }
+bool is_identifier(const char* s) {
+  return is_text(s) && std::string_view(s).find_first_not_of(
+                           "abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
+}
+
+TEST(Operators, AreFoundByNameAndOnlyBySuch) {
+  std::set<std::string> names;
+  for (const auto* op : operators()) {
+    ASSERT_NE(op, nullptr);
+    EXPECT_TRUE(names.insert(op->name).second) << op->name << " is there twice";
+    EXPECT_EQ(twinops_find_operator(op->name), op);
+  }
+  EXPECT_TRUE(names.count("check_finite_and_unscale"));
+  EXPECT_TRUE(names.count("update_loss_scaling"));
+  EXPECT_EQ(twinops_operator_at(twinops_operator_count()), nullptr);
+  EXPECT_EQ(twinops_operator_at(~std::size_t{0}), nullptr);
+  EXPECT_EQ(twinops_find_operator(nullptr), nullptr);
+  EXPECT_EQ(twinops_find_operator(""), nullptr);
+  EXPECT_EQ(twinops_find_operator("check_finite"), nullptr);
+}
+
+TEST(Operators, DescribeThemselvesInFull) {
+  for (const auto* op : operators()) {
+    SCOPED_TRACE(op->name);
+    EXPECT_EQ(op->struct_size, sizeof(twinops_operator_info));
+    EXPECT_TRUE(is_identifier(op->name));
+    EXPECT_TRUE(is_text(op->doc));
+    std::set<std::string> names;
+    std::size_t outputs = 0;
+    for (std::size_t i = 0; i < op->argument_count; ++i) {
+      const twinops_argument_info& a = *op->arguments[i];
+      EXPECT_EQ(a.struct_size, sizeof(a));
+      EXPECT_TRUE(is_identifier(a.name));
+      EXPECT_TRUE(names.insert(a.name).second) << a.name << " is there twice";
+      EXPECT_TRUE(is_text(a.doc)) << a.name;
+      EXPECT_GT(a.type_count, 0u) << a.name;
+      std::set<std::string> types;
+      for (std::size_t t = 0; t < a.type_count; ++t) {
+        EXPECT_STRNE(twinops_type_name(a.types[t]), "unknown") << a.name;
+        EXPECT_TRUE(types.insert(twinops_type_name(a.types[t])).second) << a.name;
+      }
+      outputs += a.is_output != 0;
+    }
+    EXPECT_GT(outputs, 0u);
+    for (std::size_t i = 0; i < op->attribute_count; ++i) {
+      const twinops_attribute_info& a = *op->attributes[i];
+      EXPECT_EQ(a.struct_size, sizeof(a));
+      EXPECT_EQ(a.default_value.struct_size, sizeof(twinops_attribute));
+      EXPECT_TRUE(is_identifier(a.default_value.name));
+      EXPECT_TRUE(names.insert(a.default_value.name).second) << a.default_value.name;
+      EXPECT_TRUE(is_text(a.doc)) << a.default_value.name;
+      EXPECT_GE(a.default_value.kind, TWINOPS_BOOL);
+      EXPECT_LE(a.default_value.kind, TWINOPS_STRING);
+      if (a.choices == nullptr) continue;
+      ASSERT_EQ(a.default_value.kind, TWINOPS_STRING) << a.default_value.name;
+      const std::string words = "|" + std::string(a.choices) + "|";
+      EXPECT_NE(words.find("|" + std::string(a.default_value.string_value) + "|"),
+                std::string::npos)
+          << a.default_value.name << ": the default is no choice";
+    }
+  }
+}
+
+// One element for every argument of an operator, in its first type.
+struct Minimal {
+  RawCall call;
+  std::deque<std::array<double, 2>> memory;
+  std::deque<View> views;
+
+  explicit Minimal(const twinops_operator_info& op) : call(op.name) {
+    for (std::size_t i = 0; i < op.argument_count; ++i) {
+      const twinops_argument_info& a = *op.arguments[i];
+      memory.push_back({});
+      views.emplace_back(memory.back().data(), a.types[0], std::vector<std::int64_t>{1});
+      call.add(a.name, views.back());
+    }
+  }
+};
+
+TEST(Operators, TakeTheirOwnDefaults) {
+  for (const auto* op : operators()) {
+    Minimal plain(*op), spelled(*op);
+    for (std::size_t i = 0; i < op->attribute_count; ++i)
+      spelled.call.attributes.push_back(op->attributes[i]->default_value);
+    EXPECT_EQ(plain.call.run(), TWINOPS_OK) << op->name << ": " << twinops_last_error();
+    EXPECT_EQ(spelled.call.run(), TWINOPS_OK) << op->name << ": " << twinops_last_error();
+    EXPECT_EQ(plain.memory, spelled.memory) << op->name;
+  }
+}
+
+// Every type that an argument's table names is taken, every other type that the library knows is
+// refused as such.
+TEST(Operators, TakeTheTypesOfTheirTables) {
+  constexpr DLDataType kTypes[] = {kFloat16, kBfloat16, kFloat32, kFloat64, kBool,
+                                   kUint8,   kInt32,    kUint32,  kInt64,   kUint64};
+  for (const auto* op : operators())
+    for (std::size_t i = 0; i < op->argument_count; ++i) {
+      const twinops_argument_info& a = *op->arguments[i];
+      std::string types;
+      for (std::size_t k = 0; k < a.type_count; ++k)
+        types += (k == 0 ? "" : ", ") + std::string(twinops_type_name(a.types[k]));
+      for (DLDataType type : kTypes) {
+        const std::string name = twinops_type_name(type);
+        const std::string message = std::string(op->name) + ": " + a.name +
+                                    (a.is_list ? "[0]" : "") + ": expected " + types + "; got " +
+                                    name;
+        const bool listed = (", " + types + ",").find(", " + name + ",") != std::string::npos;
+        Minimal minimal(*op);
+        minimal.views[i].tensor.dtype = type;
+        const twinops_status status = minimal.call.run();
+        const bool refused = status != TWINOPS_OK && twinops_last_error() == message;
+        EXPECT_EQ(refused, !listed) << message << " / " << twinops_last_error();
+      }
+    }
+}
+
+TEST(Operators, RefuseWhatIsMissing) {
+  for (const auto* op : operators())
+    for (std::size_t i = 0; i < op->argument_count; ++i) {
+      const twinops_argument_info& a = *op->arguments[i];
+      Minimal minimal(*op);
+      minimal.call.remove(a.name);
+      const twinops_status status = minimal.call.run();
+      if (!a.is_required) continue;
+      EXPECT_EQ(status, TWINOPS_INVALID_ARGUMENT);
+      EXPECT_EQ(twinops_last_error(),
+                std::string(op->name) + ": " + a.name + ": is required, but was not given");
+    }
+}
+
+TEST(Types, HaveNames) {
+  EXPECT_STREQ(twinops_type_name(kFloat16), "float16");
+  EXPECT_STREQ(twinops_type_name(kBfloat16), "bfloat16");
+  EXPECT_STREQ(twinops_type_name(kFloat32), "float32");
+  EXPECT_STREQ(twinops_type_name(kFloat64), "float64");
+  EXPECT_STREQ(twinops_type_name(kBool), "bool");
+  EXPECT_STREQ(twinops_type_name(kUint8), "uint8");
+  EXPECT_STREQ(twinops_type_name(kInt32), "int32");
+  EXPECT_STREQ(twinops_type_name(kUint32), "uint32");
+  EXPECT_STREQ(twinops_type_name(kInt64), "int64");
+  EXPECT_STREQ(twinops_type_name(kUint64), "uint64");
+  EXPECT_STREQ(twinops_type_name({kDLInt, 16, 1}), "unknown");
+  EXPECT_STREQ(twinops_type_name({kDLFloat, 32, 2}), "unknown");
+  EXPECT_STREQ(twinops_type_name({255, 255, 65535}), "unknown");
+}
+
+TEST(Rows, BestFirstTheReferenceLast) {
+  const std::size_t count = twinops_row_count();
+  ASSERT_GE(count, 2u);
+  EXPECT_TRUE(std::string_view(twinops_row_at(0)->name).starts_with("cuda"));
+  const twinops_row& last = *twinops_row_at(count - 1);
+  EXPECT_STREQ(last.name, "cpu/scalar");
+  EXPECT_TRUE(last.available);
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < count; ++i) {
+    const twinops_row& row = *twinops_row_at(i);
+    EXPECT_EQ(row.struct_size, sizeof(row));
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_EQ(row.available != 0, *row.why_not == '\0') << row.name << ": " << row.why_not;
+  }
+  EXPECT_EQ(twinops_row_at(count), nullptr);
+}
+
+#if defined(__x86_64__)
+TEST(Rows, OfThisProcessor) {
+  const std::vector<std::string> rows = available_rows();
+  const std::set<std::string> available(rows.begin(), rows.end());
+  EXPECT_TRUE(available.count("cpu/sse2"));
+  EXPECT_EQ(available.count("cpu/avx2") != 0,
+            __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+  EXPECT_EQ(available.count("cpu/avx512") != 0,
+            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"));
+}
+#endif
+
+TEST(Rows, CudaSaysWhyItIsNotThere) {
+  const twinops_row& cuda = *twinops_row_at(0);
+  if (cuda.available) {
+    EXPECT_TRUE(std::string_view(cuda.name).starts_with("cuda/sm_"));
+    EXPECT_GT(twinops_device_count(), 0u);
+    return;
+  }
+#if defined(TWINOPS_TEST_HAS_CUDA)
+  EXPECT_TRUE(std::string_view(cuda.why_not).starts_with("no CUDA device")) << cuda.why_not;
+#else
+  EXPECT_STREQ(cuda.why_not, "this build has no CUDA kernels");
+  EXPECT_EQ(twinops_device_count(), 0u);
+#endif
+}
+
+TEST(Devices, DescribeThemselves) {
+  for (std::size_t i = 0; i < twinops_device_count(); ++i) {
+    const twinops_device& device = *twinops_device_at(i);
+    EXPECT_EQ(device.struct_size, sizeof(device));
+    EXPECT_TRUE(is_text(device.name));
+    EXPECT_TRUE(std::string_view(device.row).starts_with("cuda/sm_"));
+    EXPECT_EQ(device.usable != 0, *device.why_not == '\0');
+  }
+  EXPECT_EQ(twinops_device_at(twinops_device_count()), nullptr);
+}
+
+TEST(Explain, ALineARowAndOneIsChosen) {
+  const std::string text = explain();
+  std::size_t lines = 0, chosen = 0;
+  std::string taken;
+  for (std::size_t begin = 0; begin < text.size(); ++lines) {
+    const std::size_t end = text.find('\n', begin);
+    ASSERT_NE(end, std::string::npos);
+    const std::string line = text.substr(begin, end - begin);
+    const std::string name = twinops_row_at(lines)->name;
+    EXPECT_TRUE(line.starts_with(name + ": ")) << line;
+    if (line == name + ": chosen")
+      ++chosen, taken = name;
+    else if (chosen != 0)
+      EXPECT_EQ(line, name + ": not needed");
+    else
+      EXPECT_TRUE(line.starts_with(name + ": passed over: ")) << line;
+    begin = end + 1;
+  }
+  EXPECT_EQ(lines, twinops_row_count());
+  EXPECT_EQ(chosen, 1u);
+  Minimal minimal(*twinops_find_operator("check_finite_and_unscale"));
+  ASSERT_EQ(minimal.call.run(), TWINOPS_OK);
+  EXPECT_EQ(minimal.call.report.row, taken);
+}
+
+TEST(Explain, WritesAsMuchAsThereIsRoomFor) {
+  const std::string text = explain();
+  std::vector<char> buffer(text.size() + 8, '#');
+  std::size_t length = 0;
+  ASSERT_EQ(twinops_explain(kHost, buffer.data(), 5, &length), TWINOPS_OK);
+  EXPECT_EQ(length, text.size());
+  EXPECT_EQ(std::string(buffer.data()), text.substr(0, 4));
+  EXPECT_EQ(buffer[5], '#');
+  ASSERT_EQ(twinops_explain(kHost, buffer.data(), 1, nullptr), TWINOPS_OK);
+  EXPECT_EQ(buffer[0], '\0');
+  ASSERT_EQ(twinops_explain(kHost, buffer.data(), text.size(), nullptr), TWINOPS_OK);
+  EXPECT_EQ(std::string(buffer.data()), text.substr(0, text.size() - 1));
+  ASSERT_EQ(twinops_explain(kHost, nullptr, 0, nullptr), TWINOPS_OK);
+}
+
+TEST(Explain, RefusesADeviceOfAnotherKind) {
+  EXPECT_EQ(twinops_explain({kDLVulkan, 0}, nullptr, 0, nullptr), TWINOPS_INVALID_ARGUMENT);
+  EXPECT_STREQ(twinops_last_error(), "device: expected kDLCPU or kDLCUDA; got 7");
+}
+
+TEST(Explain, OfACudaDeviceThatIsNotThere) {
+  const std::string text = explain({kDLCUDA, 99});
+  EXPECT_EQ(text.find(": chosen"), std::string::npos) << text;
+  EXPECT_NE(text.find("cpu/scalar: passed over: the tensors are on cuda:99\n"), std::string::npos)
+      << text;
+}
+
+TEST(Report, NamesTheRowThatWasAskedFor) {
+  for (const std::string& row : available_rows()) {
+    if (!row.starts_with("cpu/")) continue;
+    Minimal minimal(*twinops_find_operator("check_finite_and_unscale"));
+    minimal.call.execution.row = row.c_str();
+    ASSERT_EQ(minimal.call.run(), TWINOPS_OK) << twinops_last_error();
+    EXPECT_EQ(minimal.call.report.row, row);
+    EXPECT_STREQ(minimal.call.report.fallback, "");
+    EXPECT_EQ(minimal.call.report.launches, 0);
+    EXPECT_EQ(minimal.call.report.random_words, 0u);
+    EXPECT_EQ(minimal.call.report.struct_size, sizeof(twinops_report));
+  }
+}
+
+TEST(Report, ABackendMeansItsBestRow) {
+  Minimal minimal(*twinops_find_operator("check_finite_and_unscale"));
+  minimal.call.execution.row = "cpu";
+  ASSERT_EQ(minimal.call.run(), TWINOPS_OK) << twinops_last_error();
+  for (const std::string& row : available_rows()) {
+    if (!row.starts_with("cpu/")) continue;
+    EXPECT_EQ(minimal.call.report.row, row);
+    break;
+  }
+}
+
+TEST(Memory, OfTheHost) {
+  void* memory = nullptr;
+  ASSERT_EQ(twinops_allocate(kHost, 1000, &memory), TWINOPS_OK);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 64, 0u);
+  const char text[] = "twins";
+  EXPECT_EQ(twinops_copy(kHost, memory, kHost, text, sizeof(text)), TWINOPS_OK);
+  EXPECT_STREQ(static_cast<char*>(memory), text);
+  EXPECT_EQ(twinops_copy(kHost, nullptr, kHost, nullptr, 0), TWINOPS_OK);
+  EXPECT_EQ(twinops_synchronize(kHost), TWINOPS_OK);
+  EXPECT_EQ(twinops_release(kHost, memory), TWINOPS_OK);
+  EXPECT_EQ(twinops_release(kHost, nullptr), TWINOPS_OK);
+}
+
+TEST(Memory, Refusals) {
+  void* memory = &memory;
+  EXPECT_EQ(twinops_allocate(kHost, 8, nullptr), TWINOPS_INVALID_ARGUMENT);
+  EXPECT_STREQ(twinops_last_error(), "twinops_allocate: the place for the memory is NULL");
+  EXPECT_EQ(twinops_allocate(kHost, std::size_t{1} << 62, &memory), TWINOPS_OUT_OF_MEMORY);
+  EXPECT_STREQ(twinops_last_error(), "no 4611686018427387904 bytes of host memory");
+  EXPECT_EQ(memory, &memory) << "a refused call wrote";
+  EXPECT_EQ(twinops_allocate({kDLVulkan, 0}, 8, &memory), TWINOPS_INVALID_ARGUMENT);
+  const twinops_status status = twinops_allocate({kDLCUDA, 99}, 8, &memory);
+  EXPECT_TRUE(status == TWINOPS_DEVICE_ERROR || status == TWINOPS_UNSUPPORTED);
+  EXPECT_TRUE(is_text(twinops_last_error()));
+}
+
+TEST(Wrapper, CallsByName) {
+  std::vector<float> x = {2, 4, 8}, out(3);
+  float scale = 4;
+  bool found = false;
+  const std::vector<std::int64_t> shape = {3};
+  const Report report = Call("check_finite_and_unscale")
+                            .argument("x", Tensor(x.data(), shape))
+                            .argument("scale", Tensor(&scale, {}))
+                            .argument("out", Tensor(out.data(), shape))
+                            .argument("found_inf", Tensor(&found, {}))
+                            .attribute("check", "input")
+                            .run({.row = "cpu/scalar"});
+  EXPECT_EQ(out, (std::vector<float>{0.5f, 1, 2}));
+  EXPECT_EQ(report.row, "cpu/scalar");
+}
+
+TEST(Wrapper, ThrowsWhatTheLibrarySays) {
+  try {
+    Call("nothing").run();
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status, TWINOPS_INVALID_ARGUMENT);
+    EXPECT_STREQ(error.what(), "no operator is named 'nothing'");
+  }
+  float value = 0;
+  EXPECT_THROW(Tensor(&value, {1, 1}, kHost, {1}), Error);
+}
+
+}  // namespace
+}  // namespace twinops::test

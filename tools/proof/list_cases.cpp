@@ -1,0 +1,166 @@
+#include "tools/proof/list_cases.hpp"
+
+#include "tools/proof/lists.hpp"
+
+namespace proof {
+namespace {
+
+// Around the lanes of vectors, the bytes of packs, chunks of 1024, what one thread or one block
+// takes, and where more threads or another kernel begin.
+constexpr std::int64_t kSmall[] = {0,   1,   2,   3,   4,   5,   7,   8,    9,    15,   16,
+                                   17,  31,  32,  33,  63,  64,  65,  127,  128,  129,  255,
+                                   256, 257, 511, 512, 513, 767, 768, 1023, 1024, 1025, 2047};
+constexpr std::int64_t kLarge[] = {2048,  2049,  4095,  4096,   4097,   8191,   8193,
+                                   16383, 16384, 16385, 32767,  32769,  49152,  65535,
+                                   65537, 98305, 99991, 131071, 262145, 524289, (1 << 21) + 3};
+
+std::int64_t count(const TensorSpec& t) {
+  std::int64_t n = 1;
+  for (std::int64_t d : t.shape) n *= d;
+  return n;
+}
+std::int64_t count(const std::vector<TensorSpec>& list) {
+  std::int64_t n = 0;
+  for (const TensorSpec& t : list) n += count(t);
+  return n;
+}
+
+class Lists {
+ public:
+  explicit Lists(std::string type) : type_(std::move(type)) {}
+  void apart(const std::string& name, std::vector<TensorSpec> x, std::vector<TensorSpec> out) {
+    const std::int64_t n = count(x);
+    lists_.push_back({name, type_, std::move(x), std::move(out), n});
+  }
+  void over(const std::string& name, const std::vector<TensorSpec>& x) {
+    apart(name + ", in place", x, in_place(x, "x"));
+  }
+  void both(const std::string& name, const std::vector<TensorSpec>& x) {
+    apart(name, x, x);
+    over(name, x);
+  }
+  std::vector<ListPair> take() && { return std::move(lists_); }
+
+ private:
+  std::string type_;
+  std::vector<ListPair> lists_;
+};
+
+struct Layout {
+  const char* name;
+  std::vector<std::int64_t> shape, strides;
+};
+std::vector<Layout> layouts() {
+  return {{"a transposed matrix", {33, 65}, {1, 33}},
+          {"a large transposed matrix", {300, 1000}, {1, 300}},
+          {"a slice of columns", {100, 7}, {16, 1}},
+          {"rows with gaps", {20, 100}, {128, 1}},
+          {"every second element", {1000}, {2}},
+          {"backwards", {1000}, {-1}},
+          {"rows backwards", {17, 40}, {-40, 1}},
+          {"backwards with gaps", {9, 11, 5}, {-110, 10, -2}},
+          {"permuted axes", {5, 6, 7}, {1, 5, 30}},
+          {"channels last", {2, 3, 8, 8}, {192, 1, 24, 3}},
+          {"axes of one", {1, 5, 1}, {7, 1, 999}},
+          {"six axes", {2, 3, 2, 3, 2, 3}, {320, 100, 48, 14, 6, 2}}};
+}
+
+// Members that begin anywhere, x and out alike or apart.
+void add_unaligned(Lists& lists, DLDataType type) {
+  for (const std::int64_t offset : {1, 2, 3, 5, 7}) {
+    for (const std::int64_t n : {1, 6, 64, 1000, 4099}) {
+      const TensorSpec aligned{type, {n}}, moved{type, {n}, {}, offset};
+      const TensorSpec other{type, {n}, {}, (offset * 3) % 8};
+      const std::string name = std::to_string(n) + " elements, " + std::to_string(offset) + " off ";
+      lists.apart(name + "both", {moved}, {moved});
+      lists.apart(name + "x", {moved}, {aligned});
+      lists.apart(name + "out", {aligned}, {moved});
+      lists.apart(name + "x, otherwise out", {moved}, {other});
+      lists.over(name + "both", {moved});
+    }
+  }
+}
+
+void add_strided(Lists& lists, DLDataType type) {
+  for (const Layout& l : layouts()) {
+    const TensorSpec strided{type, l.shape, l.strides}, dense{type, l.shape};
+    const TensorSpec moved{type, l.shape, l.strides, 1};
+    const std::string name = l.name;
+    lists.both(name, {strided});
+    lists.apart(name + ", gathered", {moved}, {dense});
+    lists.apart(name + ", scattered", {dense}, {moved});
+  }
+  lists.apart("a broadcast row", {{type, {64, 128}, {0, 1}}}, {{type, {64, 128}}});
+  lists.both("row-major strides, spelled", {{type, {12, 34}, {34, 1}}});
+  lists.both("a scalar", {{type, {}}});
+  lists.apart("transposed against backwards", {{type, {40, 50}, {1, 40}}},
+              {{type, {40, 50}, {-50, -1}}});
+}
+
+std::vector<TensorSpec> of_sizes(DLDataType type, std::size_t members,
+                                 std::int64_t (*size)(std::int64_t member)) {
+  std::vector<TensorSpec> list;
+  for (std::size_t i = 0; i < members; ++i)
+    list.push_back({type, {size(static_cast<std::int64_t>(i))}});
+  return list;
+}
+
+}  // namespace
+
+std::vector<ListPair> edge_lists(DLDataType type) {
+  Lists lists(twinops_type_name(type));
+  for (const std::int64_t n : kSmall)
+    lists.both("one tensor of " + std::to_string(n), {{type, {n}}});
+  for (const std::int64_t n : kLarge)
+    lists.both("one tensor of " + std::to_string(n), {{type, {n}}});
+  add_unaligned(lists, type);
+  add_strided(lists, type);
+
+  lists.both("tensors of 0 to 99", of_sizes(type, 100, [](std::int64_t i) { return i; }));
+  lists.both("three empty tensors", {{type, {0}}, {type, {3, 0, 2}}, {type, {0, 5}}});
+  lists.both("300 tensors of 1024",
+             of_sizes(type, 300, [](std::int64_t) { return std::int64_t{1024}; }));
+  // More than the parameters of one launch hold.
+  lists.both("2000 tensors of 0 to 255",
+             of_sizes(type, 2000, [](std::int64_t i) { return i * 37 % 256; }));
+  lists.both("7000 tensors of 1 to 3",
+             of_sizes(type, 7000, [](std::int64_t i) { return i % 3 + 1; }));
+  lists.both("small around a large one", of_sizes(type, 41, [](std::int64_t i) {
+               return i == 20 ? std::int64_t{200003} : i * i;
+             }));
+  return std::move(lists).take();
+}
+
+std::vector<ListPair> model_lists(DLDataType type) {
+  Lists lists(twinops_type_name(type));
+  lists.apart("resnet50", tensors_of(shape_list("resnet50"), type),
+              tensors_of(shape_list("resnet50"), type));
+  if (type.bits == 64) return std::move(lists).take();
+  lists.over("gpt2_small", tensors_of(shape_list("gpt2_small"), type));
+  if (type.bits == 16) lists.over("ernie_3.0_base", tensors_of(shape_list("ernie_3.0_base"), type));
+  if (type.code == kDLFloat && type.bits == 16)
+    lists.over("bert_large", tensors_of(shape_list("bert_large"), type));
+  return std::move(lists).take();
+}
+
+std::vector<ListPair> mixed_lists() {
+  Lists lists("mixed");
+  lists.apart("no tensors", {}, {});
+  std::vector<TensorSpec> sizes, shifted, turned;
+  for (std::int64_t i = 0; i < 200; ++i) {
+    const DLDataType type = kFloatingTypes[i * 7 % 4];
+    sizes.push_back({type, {i * 131 % 700}});
+    shifted.push_back({type, {i * 17 % 300}, {}, i % 8});
+    turned.push_back(i % 3 == 0 ? TensorSpec{type, {i % 20 + 1, 7}, {1, i % 20 + 1}, i % 5}
+                                : TensorSpec{type, {i % 20 + 1, 7}});
+  }
+  lists.both("200 tensors of four types", sizes);
+  lists.both("200 tensors that begin anywhere", shifted);
+  lists.both("200 tensors, every third transposed", turned);
+  std::vector<TensorSpec> some = shifted;
+  for (std::size_t i = 0; i < some.size(); i += 2) some[i].over = "x";
+  lists.apart("200 tensors, every second in place", shifted, some);
+  return std::move(lists).take();
+}
+
+}  // namespace proof
