@@ -5,6 +5,7 @@
 #include "kernels_cpu/isa_list.hpp"
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cuda/kernel.hpp"
+#include "operators/bias_dropout_residual.hpp"
 #include "operators/check_finite_and_unscale.hpp"
 #include "operators/dropout.hpp"
 #include "operators/uniform.hpp"
@@ -37,7 +38,8 @@ constexpr auto table() {
 }
 
 constexpr auto kOperators =
-    table<CheckFiniteAndUnscale, UpdateLossScaling, Dropout, DropoutGrad, PhiloxWords, Uniform>();
+    table<CheckFiniteAndUnscale, UpdateLossScaling, Dropout, DropoutGrad, BiasDropoutResidual,
+          BiasDropoutResidualGrad, PhiloxWords, Uniform>();
 
 }  // namespace
 

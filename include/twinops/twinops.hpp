@@ -329,6 +329,36 @@ inline Report dropout_grad(const Tensor& dy, const Tensor& dx,
   return options.add_to(call).run(execution);
 }
 
+// y = dropout(x + bias) + residual; bias and residual may be left out.
+// docs/operators/bias_dropout_residual.md
+struct BiasAndResidual {
+  std::optional<Tensor> bias, residual;
+};
+inline Report bias_dropout_residual(const Tensor& x, const BiasAndResidual& terms, const Tensor& y,
+                                    const std::optional<Tensor>& mask = {},
+                                    const DropoutOptions& options = {},
+                                    const Execution& execution = {}) {
+  Call call("bias_dropout_residual");
+  call.argument("x", x).argument("y", y);
+  if (terms.bias) call.argument("bias", *terms.bias);
+  if (terms.residual) call.argument("residual", *terms.residual);
+  if (mask) call.argument("mask", *mask);
+  return options.add_to(call).run(execution);
+}
+
+// dx, and dbias, the sum of dx over all axes but the last, if it is given.
+inline Report bias_dropout_residual_grad(const Tensor& dy, const Tensor& dx,
+                                         const std::optional<Tensor>& dbias = {},
+                                         const std::optional<Tensor>& mask = {},
+                                         const DropoutOptions& options = {},
+                                         const Execution& execution = {}) {
+  Call call("bias_dropout_residual_grad");
+  call.argument("dy", dy).argument("dx", dx);
+  if (dbias) call.argument("dbias", *dbias);
+  if (mask) call.argument("mask", *mask);
+  return options.add_to(call).run(execution);
+}
+
 // The random 32-bit words that the elements of a tensor draw, and the floats made of them.
 // docs/operators/uniform.md
 inline Report philox_words(const Tensor& words, const RandomOptions& options = {},
