@@ -14,8 +14,8 @@ std::int64_t elements_of(const Shape& shape) {
 }
 
 struct Options {
-  std::optional<TensorSpec> bias, residual;
-  TensorSpec y;
+  std::optional<TensorSpec> bias = {}, residual = {};
+  TensorSpec y = {};
   bool has_mask = true;
   double p = 0.3;
   bool training = true;
