@@ -268,10 +268,12 @@ struct RandomOptions {
   const char* layout = "contiguous";  // or "strided", "triton"
   std::int64_t period = 65536;        // of the strided layout
   std::int64_t element_offset = 0;
-  std::vector<std::int64_t> global_shape, start;  // of a tensor that is cut from a larger one
-  std::vector<std::int64_t> shared_axes;
-  std::optional<Tensor> seed_tensor, offset_tensor;  // one element each, read by the kernel
-  std::optional<Tensor> seeds;                       // one a row
+  std::vector<std::int64_t> global_shape = {},
+                            start = {};  // of a tensor that is cut from a larger one
+  std::vector<std::int64_t> shared_axes = {};
+  std::optional<Tensor> seed_tensor = {},
+                        offset_tensor = {};  // one element each, read by the kernel
+  std::optional<Tensor> seeds = {};          // one a row
 
   Call& add_to(Call& call) const {
     if (seed_tensor) call.argument("seed_tensor", *seed_tensor);
@@ -332,7 +334,7 @@ inline Report dropout_grad(const Tensor& dy, const Tensor& dx,
 // y = dropout(x + bias) + residual; bias and residual may be left out.
 // docs/operators/bias_dropout_residual.md
 struct BiasAndResidual {
-  std::optional<Tensor> bias, residual;
+  std::optional<Tensor> bias = {}, residual = {};
 };
 inline Report bias_dropout_residual(const Tensor& x, const BiasAndResidual& terms, const Tensor& y,
                                     const std::optional<Tensor>& mask = {},
