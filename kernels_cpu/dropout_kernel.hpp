@@ -21,6 +21,7 @@ class MaskSource {
   TWINOPS_INLINE MaskSource(const DropoutWork& work, const Sequence& sequence, std::int64_t begin)
       : work_(work),
         sequence_(sequence),
+        wide_(sequence),
         by_vectors_(work.source == Source::draw && work.random.consecutive &&
                     work.random.layout == RandomLayout::contiguous),
         shift_(static_cast<int>(work.random.first % 4)),
@@ -53,7 +54,7 @@ class MaskSource {
 
  private:
   TWINOPS_INLINE std::uint64_t draw() {
-    const std::uint64_t bits = draw_64_bits<Isa>(sequence_, block_, work_.keep);
+    const std::uint64_t bits = draw_64_bits<Isa>(wide_, block_, work_.keep);
     block_ += kStep / 4;
     return bits;
   }
@@ -69,6 +70,7 @@ class MaskSource {
 
   const DropoutWork& work_;
   const Sequence& sequence_;
+  WideSequence<Isa> wide_;
   bool by_vectors_;
   int shift_;
   std::uint64_t block_, ahead_ = 0;

@@ -26,9 +26,28 @@ struct WideWords {
   }
 };
 
+// What every block of a sequence has in common, spread over vectors once.
+template <class Isa>
+struct WideSequence {
+  WideWords<Isa> subsequence[2];
+  struct Keys {
+    WideWords<Isa> k0[10], k1[10];
+  } keys;
+
+  TWINOPS_INLINE explicit WideSequence(const Sequence& s)
+      : subsequence{WideWords<Isa>(static_cast<std::uint32_t>(s.subsequence)),
+                    WideWords<Isa>(static_cast<std::uint32_t>(s.subsequence >> 32))} {
+    const PhiloxKeys words = philox_keys(s.seed);
+    for (int round = 0; round < 10; ++round) {
+      keys.k0[round] = WideWords<Isa>(words.k0[round]);
+      keys.k1[round] = WideWords<Isa>(words.k1[round]);
+    }
+  }
+};
+
 // Calls f(j, words) with words j, j + 1, ... of the 64 in blocks [block, block + 16).
 template <class Isa, class F>
-TWINOPS_INLINE void draw_64(const Sequence& s, std::uint64_t block, F&& f) {
+TWINOPS_INLINE void draw_64(const WideSequence<Isa>& s, std::uint64_t block, F&& f) {
   using Wide = WideWords<Isa>;
   using Words = xsimd::batch<std::uint32_t, TWINOPS_ARCH>;
   constexpr int kLanes = static_cast<int>(Words::size), kParts = kLanes / 4;
@@ -41,11 +60,7 @@ TWINOPS_INLINE void draw_64(const Sequence& s, std::uint64_t block, F&& f) {
   }
   const auto draw = [&](const std::uint64_t* numbers, std::uint64_t first) {
     const Wide low(Wide::Batch::load_aligned(numbers) + typename Wide::Batch(first));
-    return philox4x32_10<Wide>({{low,
-                                 {low.v >> 32},
-                                 Wide(static_cast<std::uint32_t>(s.subsequence)),
-                                 Wide(static_cast<std::uint32_t>(s.subsequence >> 32))}},
-                               s.seed);
+    return philox4x32_10<Wide>({{low, {low.v >> 32}, s.subsequence[0], s.subsequence[1]}}, s.keys);
   };
 #pragma GCC unroll 4
   for (int first = 0; first < 16; first += kLanes) {
@@ -59,7 +74,8 @@ TWINOPS_INLINE void draw_64(const Sequence& s, std::uint64_t block, F&& f) {
 
 // Which of those 64 elements are kept: bit j for element j.
 template <class Isa>
-TWINOPS_INLINE std::uint64_t draw_64_bits(const Sequence& s, std::uint64_t block, KeepRange keep) {
+TWINOPS_INLINE std::uint64_t draw_64_bits(const WideSequence<Isa>& s, std::uint64_t block,
+                                          KeepRange keep) {
   using Words = Vec<std::uint32_t, Isa>;
   const Words first(keep.first), count(keep.count);
   std::uint64_t bits = 0;

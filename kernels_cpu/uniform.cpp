@@ -25,12 +25,12 @@ void fill_range(const RandomFill& fill, const Sequence& sequence, Convert conver
                 std::int64_t begin, std::int64_t end) {
   const bool by_vectors =
       fill.flat && fill.random.layout == RandomLayout::contiguous && fill.random.first % 4 == 0;
+  const WideSequence<Isa> wide(sequence);
   for (std::int64_t i = begin; i < end; i += kStep) {
     const int n = static_cast<int>(end - i < kStep ? end - i : kStep);
     alignas(64) std::uint32_t words[kStep];
     if (by_vectors)
-      draw_64<Isa>(sequence,
-                   sequence.block + (fill.random.first + static_cast<std::uint64_t>(i)) / 4,
+      draw_64<Isa>(wide, sequence.block + (fill.random.first + static_cast<std::uint64_t>(i)) / 4,
                    [&](int j, Vec<std::uint32_t, Isa> v) { v.v.store_aligned(words + j); });
     else
       fill_words(fill, sequence, i, n, words);

@@ -112,7 +112,7 @@ struct Report {
 struct Execution {
   void* stream = nullptr;
   int threads = 0;
-  std::string row;
+  std::string row = {};  // {}: so that other members can be named without a warning
   void (*parallel_for)(void*, std::int64_t, void (*)(void*, std::int64_t), void*) = nullptr;
   void* parallel_context = nullptr;
   void* (*allocate)(void*, std::size_t, void*) = nullptr;

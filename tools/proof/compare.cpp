@@ -82,11 +82,11 @@ void for_each_output(const Trial& trial, F&& f) {
 }  // namespace
 
 std::optional<Difference> first_difference(const Trial& trial, const Outcome& expected,
-                                           const Outcome& actual) {
-  const std::byte *a = expected.block.data(), *b = actual.block.data();
+                                           const Buffer& block, const twinops::Report& report) {
+  const std::byte *a = expected.block.data(), *b = block.data();
   const std::size_t bytes = trial.before().size(), at = first_byte(a, b, bytes);
   if (at == bytes) {
-    const std::uint64_t x = expected.report.random_words, y = actual.report.random_words;
+    const std::uint64_t x = expected.report.random_words, y = report.random_words;
     if (x == y) return {};
     return Difference{"random_words", 0, hex(x, 8), hex(y, 8), {}};
   }
@@ -132,12 +132,11 @@ std::optional<std::string> stray_write(const Trial& trial, const Buffer& after) 
   return {};
 }
 
-std::uint64_t digest(const Trial& trial, const Outcome& outcome) {
+std::uint64_t digest(const Trial& trial, const Buffer& block, const twinops::Report& report) {
   Fnv1a hash;
-  for_each_output(trial, [&](const Trial::Place& p) {
-    hash.add(outcome.block.data() + p.begin, p.end - p.begin);
-  });
-  const std::uint64_t words = outcome.report.random_words;
+  for_each_output(
+      trial, [&](const Trial::Place& p) { hash.add(block.data() + p.begin, p.end - p.begin); });
+  const std::uint64_t words = report.random_words;
   if (words != 0) hash.add(&words, sizeof(words));
   return hash.value();
 }
@@ -149,7 +148,7 @@ Share& Share::operator+=(const Share& other) {
   return *this;
 }
 
-Share finite_share(const Trial& trial, const Outcome& outcome) {
+Share finite_share(const Trial& trial, const Buffer& block) {
   Share share;
   for_each_output(trial, [&](const Trial::Place& p) {
     const DLDataType type = p.tensor->type;
@@ -157,7 +156,7 @@ Share finite_share(const Trial& trial, const Outcome& outcome) {
     const std::size_t size = size_of(type);
     const std::size_t end = std::min(p.end, p.begin + kShareElements * size);
     for (std::size_t at = p.begin; at < end; at += size) {
-      const std::uint64_t bits = load_bits(outcome.block.data() + at, size);
+      const std::uint64_t bits = load_bits(block.data() + at, size);
       ++share.elements;
       if (!is_finite(type, bits)) continue;
       ++share.finite;

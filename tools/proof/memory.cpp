@@ -155,6 +155,15 @@ void Placed::restore() {
       twinops_copy(block_.device(), block_.data(), before.device(), before.data(), before.size()));
 }
 
+const Buffer& Placed::fetch() {
+  twinops::check(twinops_synchronize(block_.device()));
+  if (block_.device().device_type == kDLCPU) return block_;
+  if (!fetched_) fetched_.emplace(twinops::kHost, block_.size());
+  twinops::check(twinops_copy(twinops::kHost, fetched_->data(), block_.device(), block_.data(),
+                              block_.size()));
+  return *fetched_;
+}
+
 Buffer Placed::take() && {
   twinops::check(twinops_synchronize(block_.device()));
   if (block_.device().device_type == kDLCPU) return std::move(block_);

@@ -65,12 +65,14 @@ class Placed {
   twinops::Report run(const twinops::Execution& execution);
   // The same with nothing between the caller and the C ABI; the status is not looked at.
   twinops_status run(const twinops_execution& execution) const noexcept;
-  void restore();    // the bytes of before() again
-  Buffer take() &&;  // the block on the host, when all work is done
+  void restore();         // the bytes of before() again
+  const Buffer& fetch();  // the block on the host, when all work is done; good until the next use
+  Buffer take() &&;       // the same, to keep
 
  private:
   const Trial& trial_;
   Buffer block_;
+  std::optional<Buffer> fetched_;
   std::vector<DLTensor> tensors_;
   std::vector<const DLTensor*> pointers_;
   std::vector<twinops_argument> arguments_;
@@ -92,7 +94,11 @@ struct Difference {
   std::string ulps;              // how far apart; empty where that means nothing
 };
 std::optional<Difference> first_difference(const Trial& trial, const Outcome& expected,
-                                           const Outcome& actual);
+                                           const Buffer& block, const twinops::Report& report);
+inline std::optional<Difference> first_difference(const Trial& trial, const Outcome& expected,
+                                                  const Outcome& actual) {
+  return first_difference(trial, expected, actual.block, actual.report);
+}
 std::string describe(const Difference& difference);
 
 // A byte that changed although no output has an element there (a guard, an input, a gap between
@@ -102,7 +108,7 @@ std::optional<std::string> stray_write(const Trial& trial, const Buffer& after);
 // FNV-1a, 64 bits, over the bytes of all outputs in the order of problem().arguments and their
 // members, each from its lowest element to its highest (gaps of strides hold 0xca), and over
 // random_words as 8 bytes, little endian, where the call drew any.
-std::uint64_t digest(const Trial& trial, const Outcome& outcome);
+std::uint64_t digest(const Trial& trial, const Buffer& block, const twinops::Report& report);
 
 // Of the floating-point elements in the outputs: how many there are, how many of them are finite,
 // and how many of those are not zero (of a tensor's first 65536). A proof over nothing but NaN and
@@ -111,6 +117,6 @@ struct Share {
   std::int64_t elements = 0, finite = 0, nonzero = 0;
   Share& operator+=(const Share& other);
 };
-Share finite_share(const Trial& trial, const Outcome& outcome);
+Share finite_share(const Trial& trial, const Buffer& block);
 
 }  // namespace proof

@@ -28,49 +28,46 @@ struct Draw {
   std::uint64_t bits;
 };
 
-template <bool Wide>
-Draw draw(std::uint64_t seed, std::uint64_t index) {
-  if constexpr (Wide) {
-    const auto b = twinops::philox_block(seed, 0, index);
-    return {b.w[0], std::uint64_t{b.w[1]} << 32 | b.w[2]};
-  } else {
-    const auto b = twinops::philox_block(seed, 0, index / 2);
-    const bool second = index % 2 != 0;
-    return {second ? b.w[2] : b.w[0], second ? b.w[3] : b.w[1]};
-  }
+// How many elements one block of random words makes.
+template <class Word>
+inline constexpr std::int64_t kPerBlock = sizeof(Word) == 8 ? 1 : 2;
+
+template <class Word>
+Draw draw(const twinops::PhiloxBlock<std::uint32_t>& b, std::int64_t element) {
+  if (sizeof(Word) == 8) return {b.w[0], std::uint64_t{b.w[1]} << 32 | b.w[2]};
+  return {b.w[2 * element], b.w[2 * element + 1]};
 }
 
-std::uint64_t ordinary_bits(const Format& f, Draw d) {
-  const std::uint64_t exponent = static_cast<std::uint64_t>(f.bias()) - 14 + (d.kind >> 4) % 19;
-  return (d.bits & (f.sign() | f.fraction())) | f.exponent(exponent);
+// A number in [0, n) from the upper bits of a word.
+std::uint64_t below(std::uint32_t word, std::uint64_t n) { return (word >> 4) * n >> 28; }
+
+// A kind of finite values: exponents [lowest, lowest + exponents), the fraction's bits in
+// `fraction`.
+struct FiniteKind {
+  std::uint64_t lowest, exponents, fraction;
+};
+struct FiniteKinds {
+  FiniteKind kind[16];
+};
+constexpr FiniteKinds finite_kinds(const Format& f) {
+  const auto bias = static_cast<std::uint64_t>(f.bias());
+  const auto digits = static_cast<std::uint64_t>(f.fraction_bits);
+  const FiniteKind ordinary{bias - 14, 19, f.fraction()}, any{0, f.all_ones(), f.fraction()};
+  const FiniteKind subnormal{0, 1, f.fraction()}, zero{0, 1, 0};
+  const FiniteKind overflows{f.all_ones() - 4, 4, f.fraction()};
+  const FiniteKind becomes_subnormal{1, digits + 2, f.fraction()};  // once it is unscaled
+  const FiniteKind few_bits{bias - 1, 2, f.fraction() & ~(f.fraction() >> 3)};
+  return {{ordinary, ordinary, ordinary, ordinary, ordinary, ordinary, ordinary, ordinary, any, any,
+           any, subnormal, overflows, few_bits, becomes_subnormal, zero}};
 }
 
-std::uint64_t finite_bits(const Format& f, Draw d) {
-  const std::uint64_t sign = d.bits & f.sign(), fraction = d.bits & f.fraction();
-  const std::uint64_t choice = d.kind >> 4, largest = f.all_ones() - 1;
-  switch (d.kind & 15u) {
-    case 8:
-    case 9:
-    case 10:  // any
-      return sign | fraction | f.exponent(choice % f.all_ones());
-    case 11:  // subnormal
-      return sign | fraction;
-    case 12:  // overflows
-      return sign | fraction | f.exponent(largest - choice % 4);
-    case 13:  // near 1, with few bits set
-      return sign | (fraction & (fraction << 3) & (fraction << 5)) |
-             f.exponent(static_cast<std::uint64_t>(f.bias()) - choice % 2);
-    case 14:  // the smallest normal ones: subnormal once they are unscaled
-      return sign | fraction |
-             f.exponent(1 + choice % (static_cast<std::uint64_t>(f.fraction_bits) + 2));
-    case 15:
-      return sign;
-    default:
-      return ordinary_bits(f, d);
-  }
+[[gnu::always_inline]] inline std::uint64_t finite_bits(const Format& f, const FiniteKind& kind,
+                                                        Draw d) {
+  return (d.bits & (f.sign() | kind.fraction)) |
+         f.exponent(kind.lowest + below(d.kind, kind.exponents));
 }
 
-std::uint64_t not_finite_bits(const Format& f, Draw d) {
+[[gnu::always_inline]] inline std::uint64_t not_finite_bits(const Format& f, Draw d) {
   const bool infinite = (d.kind >> 28) % 4 == 0;
   const std::uint64_t payload = d.bits & f.fraction();
   return (d.bits & f.sign()) | f.infinity() | (infinite ? 0 : std::max<std::uint64_t>(payload, 1));
@@ -78,33 +75,39 @@ std::uint64_t not_finite_bits(const Format& f, Draw d) {
 
 enum class Kind { ordinary, all_finite, whole_range };
 
-template <Kind K>
-std::uint64_t value_bits(const Format& f, Draw d, std::int64_t index, std::int64_t n) {
-  if constexpr (K == Kind::ordinary) return ordinary_bits(f, d);
+template <Kind K, DLDataType Type>
+std::uint64_t value_bits(Draw d, std::int64_t index, std::int64_t n) {
+  constexpr Format f = format_of(Type);
+  static constexpr FiniteKinds kKinds = finite_kinds(f);
   if constexpr (K == Kind::whole_range) {
     const std::int64_t in_chunk = index % 1024;
     if (index == 0 || index == n - 1 || in_chunk == 1023 || (in_chunk == 0 && d.kind >> 31 != 0) ||
         (d.kind >> 16 & 63u) == 0)
       return not_finite_bits(f, d);
   }
-  return finite_bits(f, d);
+  return finite_bits(f, kKinds.kind[K == Kind::ordinary ? 0 : d.kind & 15u], d);
 }
 
-template <Kind K, class Word>
+template <Kind K, class Word, DLDataType Type>
 void fill_floating(const Memory& m) {
-  const Format f = format_of(m.type);
+  constexpr std::int64_t kStep = kPerBlock<Word>;
   auto* data = static_cast<Word*>(m.data);
-  in_parallel(m.elements, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i)
-      data[i] = static_cast<Word>(value_bits<K>(
-          f, draw<sizeof(Word) == 8>(m.seed, static_cast<std::uint64_t>(i)), i, m.elements));
+  const std::int64_t n = m.elements;
+  in_parallel((n + kStep - 1) / kStep, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t b = first; b < last; ++b) {
+      const auto words = twinops::philox_block(m.seed, 0, static_cast<std::uint64_t>(b));
+      for (std::int64_t i = b * kStep; i < std::min(n, (b + 1) * kStep); ++i)
+        data[i] = static_cast<Word>(value_bits<K, Type>(draw<Word>(words, i - b * kStep), i, n));
+    }
   });
 }
 
 void fill_random(const Memory& m) {
   const std::size_t size = size_of(m.type);
   for (std::int64_t i = 0; i < m.elements; ++i) {
-    const std::uint64_t bits = draw<true>(m.seed, static_cast<std::uint64_t>(i)).bits;
+    const std::uint64_t bits =
+        draw<std::uint64_t>(twinops::philox_block(m.seed, 0, static_cast<std::uint64_t>(i)), 0)
+            .bits;
     store_bits(static_cast<char*>(m.data) + i * static_cast<std::int64_t>(size), size,
                m.type.code == twinops::kBool.code ? bits & 1 : bits);
   }
@@ -114,9 +117,10 @@ template <Kind K>
 Fill values_of_kind() {
   return [](const Memory& m) {
     if (!is_floating(m.type)) return fill_random(m);
-    if (m.type.bits == 16) return fill_floating<K, std::uint16_t>(m);
-    if (m.type.bits == 32) return fill_floating<K, std::uint32_t>(m);
-    fill_floating<K, std::uint64_t>(m);
+    if (m.type.code == kDLBfloat) return fill_floating<K, std::uint16_t, twinops::kBfloat16>(m);
+    if (m.type.bits == 16) return fill_floating<K, std::uint16_t, twinops::kFloat16>(m);
+    if (m.type.bits == 32) return fill_floating<K, std::uint32_t, twinops::kFloat32>(m);
+    fill_floating<K, std::uint64_t, twinops::kFloat64>(m);
   };
 }
 

@@ -1,0 +1,132 @@
+// The twins, bit for bit: every case of tools/proof on every kernel row of this machine, against
+// the scalar reference, for every thread count, under every floating-point state of the host, with
+// OpenMP's threads and with the host's. (The parameters of real models are crosscheck's.)
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "tests/support/host_modes.hpp"
+#include "tests/support/runners.hpp"
+#include "tools/proof/trial.hpp"
+
+namespace twinops::test {
+namespace {
+
+using proof::Case;
+using proof::Outcome;
+using proof::Trial;
+
+std::uint64_t seed() {
+  const char* asked = std::getenv("TWINOPS_TEST_SEED");
+  return asked == nullptr ? 20261121 : std::strtoull(asked, nullptr, 0);
+}
+
+// The cases of one operator that are reported under one type.
+struct Group {
+  proof::OperatorCases table;
+  std::string type;
+  std::vector<Case> cases() const {
+    std::vector<Case> all = table.make();
+    std::erase_if(all, [&](const Case& c) { return c.type != type; });
+    return all;
+  }
+};
+std::vector<Group> groups() {
+  std::vector<Group> all;
+  for (const proof::OperatorCases& table : proof::operator_cases())
+    for (const char* type : {"float16", "bfloat16", "float32", "float64", "mixed"})
+      if (const Group group{table, type}; !group.cases().empty()) all.push_back(group);
+  return all;
+}
+
+Outcome reference(const Trial& trial) { return proof::run(trial, "cpu/scalar"); }
+
+// One run in a state of the host; checks that the state comes back.
+Outcome run_in(const HostMode& mode, const Trial& trial, const std::string& row,
+               const Runner& runner, int threads) {
+  proof::Placed placed(trial, proof::device_of(row));
+  const Execution execution{.threads = threads, .row = row, .parallel_for = runner.parallel_for};
+  Report report;
+  {
+    const InHostMode host(mode);
+    report = placed.run(execution);
+    EXPECT_EQ(float_control(), mode.control) << "the caller's floating-point state has changed";
+  }
+  EXPECT_EQ(report.row, row);
+  return {std::move(placed).take(), report};
+}
+
+// Whether the run gave the reference's bits and wrote nothing else.
+testing::AssertionResult equal(const Trial& trial, const Outcome& expected, const Outcome& actual) {
+  if (const auto difference = proof::first_difference(trial, expected, actual))
+    return testing::AssertionFailure() << proof::describe(*difference);
+  if (const auto stray = proof::stray_write(trial, actual.block))
+    return testing::AssertionFailure() << *stray;
+  return testing::AssertionSuccess();
+}
+
+class Twins : public testing::TestWithParam<Group> {
+ protected:
+  std::string where(const Case& a_case, const std::string& row, int threads, const HostMode& mode,
+                    const Runner& runner) const {
+    return a_case.name + ", " + row + ", " + std::to_string(threads) + " threads, " + mode.name +
+           ", " + runner.name + ", seed " + std::to_string(seed());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(EveryOperatorAndType, Twins, testing::ValuesIn(groups()),
+                         [](const auto& info) {
+                           return info.param.table.op + std::string("_") + info.param.type;
+                         });
+
+bool on_the_host(const std::string& row) { return row.starts_with("cpu/"); }
+
+// Every case that is not a whole model; the host's state and the runner change from run to run.
+TEST_P(Twins, AgreeOnEveryCase) {
+  proof::Share share;
+  std::size_t turn = 0;
+  for (const Case& a_case : GetParam().cases()) {
+    if (a_case.elements > 1 << 20) continue;
+    const Trial trial(a_case.problem(), seed());
+    const Outcome expected = reference(trial);
+    share += proof::finite_share(trial, expected.block);
+    const bool small = a_case.elements < 1 << 15;  // one thread, whatever is asked for
+    for (const std::string& row : available_rows()) {
+      for (const int threads : kThreadCounts) {
+        if (threads != 1 && (small || row == "cpu/scalar" || !on_the_host(row))) continue;
+        const HostMode& mode = kHostModes[turn % std::size(kHostModes)];
+        const Runner& runner = kRunners[turn / 3 % std::size(kRunners)];
+        ++turn;
+        ASSERT_TRUE(equal(trial, expected, run_in(mode, trial, row, runner, threads)))
+            << where(a_case, row, threads, mode, runner);
+      }
+    }
+  }
+  EXPECT_GT(share.elements, 0);
+  EXPECT_GT(share.finite * 2, share.elements) << "too few results are finite to prove anything";
+  EXPECT_GT(share.nonzero * 4, share.elements) << "too many results are zero to prove anything";
+}
+
+// Some cases that are worth many threads, in every combination.
+TEST_P(Twins, AgreeInEveryState) {
+  std::vector<Case> cases = GetParam().cases();
+  std::erase_if(cases, [](const Case& c) { return c.elements < 1 << 15 || c.elements > 1 << 19; });
+  if (cases.empty()) GTEST_SKIP() << "no case of this type is worth threads";
+  constexpr std::size_t kMost = 2;
+  const std::size_t step = (cases.size() + kMost - 1) / kMost;
+  for (std::size_t i = 0; i < cases.size(); i += step) {
+    const Trial trial(cases[i].problem(), seed());
+    const Outcome expected = reference(trial);
+    for (const std::string& row : available_rows()) {
+      if (!on_the_host(row)) continue;
+      for (const HostMode& mode : kHostModes)
+        for (const Runner& runner : kRunners)
+          for (const int threads : kThreadCounts)
+            ASSERT_TRUE(equal(trial, expected, run_in(mode, trial, row, runner, threads)))
+                << where(cases[i], row, threads, mode, runner);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace twinops::test
