@@ -60,7 +60,7 @@ TWINOPS_INLINE void draw_64(const WideSequence<Isa>& s, std::uint64_t block, F&&
   }
   const auto draw = [&](const std::uint64_t* numbers, std::uint64_t first) {
     const Wide low(Wide::Batch::load_aligned(numbers) + typename Wide::Batch(first));
-    return philox4x32_10<Wide>({{low, {low.v >> 32}, s.subsequence[0], s.subsequence[1]}}, s.keys);
+    return philox_rounds<Wide>({{low, {low.v >> 32}, s.subsequence[0], s.subsequence[1]}}, s.keys);
   };
 #pragma GCC unroll 4
   for (int first = 0; first < 16; first += kLanes) {

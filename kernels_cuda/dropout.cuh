@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kDropoutThreads)
         bits[k] = 0;
 #pragma unroll
         for (int b = 0; b < kElements / 4; ++b)
-          words[b] = philox4x32_10<std::uint32_t>(
+          words[b] = philox_rounds<std::uint32_t>(
               {{static_cast<std::uint32_t>(block + pack * (kElements / 4)) + b,
                 static_cast<std::uint32_t>(block >> 32),
                 static_cast<std::uint32_t>(sequence.subsequence),

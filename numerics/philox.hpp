@@ -31,7 +31,7 @@ TWINOPS_INLINE constexpr PhiloxKeys philox_keys(std::uint64_t key) {
 
 // Keys: PhiloxKeys, or the same with each key spread over a vector.
 template <class Word, class Keys>
-TWINOPS_INLINE constexpr PhiloxBlock<Word> philox4x32_10(PhiloxBlock<Word> b, const Keys& keys) {
+TWINOPS_INLINE constexpr PhiloxBlock<Word> philox_rounds(PhiloxBlock<Word> b, const Keys& keys) {
   constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
   for (int round = 0; round < 10; ++round) {
     Word high0{}, high1{};
@@ -46,7 +46,7 @@ TWINOPS_INLINE constexpr PhiloxBlock<Word> philox4x32_10(PhiloxBlock<Word> b, co
 template <class Word>
 TWINOPS_INLINE constexpr PhiloxBlock<Word> philox4x32_10(PhiloxBlock<Word> counter,
                                                          std::uint64_t key) {
-  return philox4x32_10<Word, PhiloxKeys>(counter, philox_keys(key));
+  return philox_rounds<Word>(counter, philox_keys(key));
 }
 
 // Block number `block` of a subsequence: the words that curand4() gives after
