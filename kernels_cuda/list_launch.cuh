@@ -102,9 +102,7 @@ class ListLaunch {
 
   template <int Bytes>
   void launch() {
-    constexpr std::uint32_t kOneWave = 1u
-                                       << 18;  // packs: below, more blocks beat more loads a thread
-    if (packs_ <= kOneWave)
+    if (packs_ <= kFewPacks)  // more blocks beat more loads a thread
       launch<Bytes, 1>();
     else
       launch<Bytes, 4>();

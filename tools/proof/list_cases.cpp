@@ -125,6 +125,14 @@ std::vector<ListPair> edge_lists(DLDataType type) {
              of_sizes(type, 2000, [](std::int64_t i) { return i * 37 % 256; }));
   lists.both("7000 tensors of 1 to 3",
              of_sizes(type, 7000, [](std::int64_t i) { return i % 3 + 1; }));
+  // Around 2 MiB, where a CUDA launch begins to give a thread several packs of 16 bytes; and members
+  // that share its blocks below, at and above that.
+  const std::int64_t wave = (std::int64_t{1} << 21) / static_cast<std::int64_t>(size_of(type));
+  for (const std::int64_t n : {wave - 1, wave, wave + 1})
+    lists.over("one tensor of " + std::to_string(n), {{type, {n}}});
+  lists.both("300 tensors of 0 to 1196", of_sizes(type, 300, [](std::int64_t i) { return 4 * i; }));
+  lists.both("500 tensors of 0 to 1996", of_sizes(type, 500, [](std::int64_t i) { return 4 * i; }));
+  lists.both("999 tensors of 0 to 998", of_sizes(type, 999, [](std::int64_t i) { return i; }));
   lists.both("small around a large one", of_sizes(type, 41, [](std::int64_t i) {
                return i == 20 ? std::int64_t{200003} : i * i;
              }));

@@ -1,0 +1,225 @@
+// Who may include whom: the arrows of docs/architecture.md, held over every source file, so that
+// nobody has to remember them; and that every operator has its part in every room.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "twinops/twinops.h"
+
+namespace twinops::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+// What each room may include: folders, or single files. ("twinops" is include/twinops.)
+const std::map<std::string, Names> kMayInclude = {
+    {"include", {"twinops"}},
+    {"numerics", {"numerics"}},
+    {"operators", {"operators", "numerics"}},
+    {"kernels_cpu", {"kernels_cpu", "operators", "numerics"}},
+    {"kernels_cuda", {"kernels_cuda", "operators", "numerics"}},
+    // Of the kernels the registry sees the signatures, and what the machine has.
+    {"registry",
+     {"registry", "operators", "numerics", "twinops", "kernels_cpu/kernel.hpp",
+      "kernels_cpu/isa_list.hpp", "kernels_cuda/kernel.hpp", "kernels_cuda/device.hpp"}},
+    {"hosts", {"hosts", "twinops"}},
+    // Conversions and Philox make values, without a word of how an operator computes.
+    {"tools", {"tools", "twinops", "numerics/float16.hpp", "numerics/philox.hpp"}},
+    {"tests", {"tests", "tools/proof", "twinops", "numerics"}},
+    {"benchmarks", {"benchmarks", "tools/proof", "twinops"}},
+    {"examples", {"twinops"}},
+};
+
+// Headers from outside that only these folders or files may include.
+struct Outside {
+  const char* what;
+  Names beginnings, only_in;
+};
+const std::vector<Outside> kOutside = {
+    {"a header of CUDA's",
+     {"cuda", "curand", "cub/", "nv/", "cooperative_groups"},
+     {"kernels_cuda", "numerics/float16.hpp", "tests", "benchmarks"}},
+    {"a host framework's header",
+     {"torch/", "ATen/", "c10/", "paddle/", "xla/", "onnxruntime", "tensorflow/", "Python.h",
+      "pybind11"},
+     {"hosts"}},
+    {"an intrinsics header",
+     {"immintrin.h", "emmintrin.h", "xmmintrin.h", "arm_neon.h"},
+     {"kernels_cpu/isa", "numerics/environment.cpp", "tests"}},
+    {"xsimd's header", {"xsimd"}, {"kernels_cpu/vec.hpp"}},
+    {"OpenMP's header", {"omp.h"}, {"kernels_cpu/parallel.cpp", "tests", "benchmarks"}},
+    {"libm's header",  // the arithmetic spells its own operations
+     {"cmath", "math.h", "complex", "tgmath.h"},
+     {"operators", "registry", "tools", "tests", "benchmarks", "hosts", "examples"}},
+};
+
+bool lies_in(const std::string& path, const Names& places) {
+  return std::any_of(places.begin(), places.end(), [&](const std::string& place) {
+    return path == place || path.starts_with(place + "/");
+  });
+}
+bool begins_with_one(const std::string& text, const Names& beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(),
+                     [&](const std::string& b) { return text.starts_with(b); });
+}
+
+// What is wrong with the includes of one file.
+Names violations(const std::string& path, const std::string& text) {
+  Names found;
+  const std::string room = path.substr(0, path.find('/'));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t hash = line.find_first_not_of(" \t");
+    if (hash == std::string::npos || line[hash] != '#') continue;
+    const std::size_t word = line.find_first_not_of(" \t", hash + 1);
+    if (word == std::string::npos || line.compare(word, 7, "include") != 0) continue;
+    const std::size_t open = line.find_first_of("\"<", word);
+    if (open == std::string::npos) continue;
+    const std::size_t close = line.find_first_of("\">", open + 1);
+    const std::string header = line.substr(open + 1, close - open - 1);
+    const auto bad = [&](const std::string& why) {
+      found.push_back(path + " includes " + header + ": " + why);
+    };
+    const std::string first = header.substr(0, header.find('/'));
+    if (header.find("..") != std::string::npos) bad("includes begin at the root");
+    if (kMayInclude.count(first) != 0 || first == "twinops") {
+      const auto may = kMayInclude.find(room);
+      if (may == kMayInclude.end())
+        bad("this room is not in the table");
+      else if (!lies_in(header, may->second))
+        bad(room + " may not know it");
+    } else if (line[open] == '"' && first != "dlpack" && room != "tests") {
+      bad("a quoted header lies in a room of ours");
+    }
+    for (const Outside& o : kOutside)
+      if (begins_with_one(header, o.beginnings) && !lies_in(path, o.only_in))
+        bad(std::string("this file may not see ") + o.what);
+  }
+  return found;
+}
+
+fs::path source_folder() {
+  const char* asked = std::getenv("TWINOPS_SOURCE_DIR");
+  return asked != nullptr ? asked : TWINOPS_TEST_SOURCE_DIR;
+}
+bool is_source(const fs::path& path) {
+  static const Names kEndings = {".h", ".hpp", ".c", ".cpp", ".cu", ".cuh"};
+  const std::string ending = path.extension().string();
+  return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
+}
+std::string read(const fs::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+#define NEEDS_SOURCES \
+  if (!fs::exists(source_folder() / "numerics")) GTEST_SKIP() << "the sources are not here"
+
+TEST(Rooms, KnowOnlyWhomTheyMay) {
+  NEEDS_SOURCES;
+  int files = 0;
+  for (const auto& [room, may] : kMayInclude) {
+    if (!fs::exists(source_folder() / room)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(source_folder() / room)) {
+      const std::string path = fs::relative(entry.path(), source_folder()).generic_string();
+      // Programs that users would write: they include the installed headers.
+      if (!is_source(entry.path()) || path.starts_with("tests/consumers/")) continue;
+      ++files;
+      for (const std::string& v : violations(path, read(entry.path()))) ADD_FAILURE() << v;
+    }
+  }
+  EXPECT_GT(files, 60) << "few files were looked at";
+}
+
+TEST(Rooms, EverySourceLiesInOne) {
+  NEEDS_SOURCES;
+  for (const auto& entry : fs::directory_iterator(source_folder())) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_directory() || name.starts_with(".") || name.starts_with("build")) continue;
+    for (const auto& file : fs::recursive_directory_iterator(entry.path()))
+      if (is_source(file.path())) {
+        EXPECT_TRUE(kMayInclude.count(name)) << file.path() << " lies in no room of the table";
+        break;
+      }
+  }
+}
+
+// The check itself must see what is wrong.
+TEST(Rooms, TheCheckFindsWrongArrows) {
+  const auto count = [](const char* path, const char* text) {
+    return violations(path, text).size();
+  };
+  EXPECT_EQ(count("numerics/a.hpp", "#include \"operators/call.hpp\"\n"), 1u);
+  EXPECT_EQ(count("operators/a.cpp", "#include \"registry/rows.hpp\"\n"), 1u);
+  EXPECT_EQ(count("operators/a.cpp", "  #  include \"kernels_cpu/vec.hpp\" // why\n"), 1u);
+  EXPECT_EQ(count("kernels_cpu/a.cpp", "#include \"kernels_cuda/kernel.hpp\"\n"), 1u);
+  EXPECT_EQ(count("kernels_cpu/a.cpp", "#include \"registry/isa.hpp\"\n"), 1u);
+  EXPECT_EQ(count("kernels_cpu/a.cpp", "#include \"twinops/twinops.h\"\n"), 1u);
+  EXPECT_EQ(count("registry/a.cpp", "#include \"kernels_cpu/vec.hpp\"\n"), 1u);
+  EXPECT_EQ(count("registry/a.cpp", "#include <cuda_runtime.h>\n"), 1u);
+  EXPECT_EQ(count("hosts/torch/a.cpp", "#include \"operators/call.hpp\"\n"), 1u);
+  EXPECT_EQ(count("tools/a.cpp", "#include \"numerics/unscale.hpp\"\n"), 1u);
+  EXPECT_EQ(count("tests/a.cpp", "#include \"registry/rows.hpp\"\n"), 1u);
+  EXPECT_EQ(count("include/twinops/a.h", "#include \"numerics/philox.hpp\"\n"), 1u);
+  EXPECT_EQ(count("operators/a.cpp", "#include <torch/extension.h>\n"), 1u);
+  EXPECT_EQ(count("kernels_cpu/a.cpp", "#include <immintrin.h>\n"), 1u);
+  EXPECT_EQ(count("kernels_cpu/a.cpp", "#include <cmath>\n"), 1u);
+  EXPECT_EQ(count("kernels_cpu/a.cpp", "#include <xsimd/xsimd.hpp>\n"), 1u);
+  EXPECT_EQ(count("numerics/a.hpp", "#include \"scalar.hpp\"\n"), 1u);
+  EXPECT_EQ(count("numerics/a.hpp", "#include \"../operators/call.hpp\"\n"), 2u);
+  EXPECT_EQ(count("surprise/a.cpp", "#include \"numerics/philox.hpp\"\n"), 1u);
+}
+TEST(Rooms, TheCheckLeavesRightArrowsAlone) {
+  EXPECT_EQ(violations("registry/a.cpp",
+                       "#include \"kernels_cpu/kernel.hpp\"\n#include <vector>\n"
+                       "#include \"twinops/twinops.h\"\n// #include \"hosts/a.hpp\"\n"),
+            Names{});
+  EXPECT_EQ(violations("kernels_cuda/a.cu",
+                       "#include <cuda_runtime.h>\n#include \"numerics/philox.hpp\"\n"),
+            Names{});
+  EXPECT_EQ(violations("hosts/torch/a.cpp",
+                       "#include <torch/extension.h>\n#include \"twinops/twinops.hpp\"\n"),
+            Names{});
+}
+
+// Whoever knows an operator's name finds every part of it.
+TEST(Stations, OfEveryOperator) {
+  NEEDS_SOURCES;
+  for (std::size_t i = 0; i < twinops_operator_count(); ++i) {
+    const std::string op = twinops_operator_at(i)->name;
+    for (const std::string& part :
+         {"operators/" + op + ".hpp", "operators/" + op + ".cpp", "kernels_cpu/" + op + ".cpp",
+          "kernels_cpu/" + op + "_reference.cpp", "kernels_cuda/" + op + ".cu",
+          "tools/proof/" + op + "_cases.cpp", "tests/" + op + "_test.cpp",
+          "docs/operators/" + op + ".md"})
+      EXPECT_TRUE(fs::exists(source_folder() / part)) << part << " is missing";
+  }
+}
+
+// The document of an operator names all that its table names.
+TEST(Stations, DocumentsNameEveryArgumentAndAttribute) {
+  NEEDS_SOURCES;
+  for (std::size_t i = 0; i < twinops_operator_count(); ++i) {
+    const twinops_operator_info& op = *twinops_operator_at(i);
+    const std::string text =
+        read(source_folder() / "docs" / "operators" / (std::string(op.name) + ".md"));
+    for (std::size_t a = 0; a < op.argument_count; ++a)
+      EXPECT_NE(text.find("| `" + std::string(op.arguments[a]->name) + "` |"), std::string::npos)
+          << op.name << ": " << op.arguments[a]->name;
+    for (std::size_t a = 0; a < op.attribute_count; ++a)
+      EXPECT_NE(text.find("| `" + std::string(op.attributes[a]->default_value.name) + "` |"),
+                std::string::npos)
+          << op.name << ": " << op.attributes[a]->default_value.name;
+  }
+}
+
+}  // namespace
+}  // namespace twinops::test

@@ -1,0 +1,36 @@
+# Holds what the library shows to the outside: exactly the functions of twinops.h, a soname that is
+# the ABI version of twinops.h, and no need of CUDA's shared libraries at load.
+# cmake -D NM=nm -D READELF=readelf -D LIBRARY=libtwinops.so -D HEADER=twinops.h -P ...
+cmake_minimum_required(VERSION 3.25)
+file(READ ${HEADER} header)
+string(REGEX MATCHALL "TWINOPS_API [^;]*[ *]twinops_[a-z_]+\\(" declarations "${header}")
+foreach(declaration IN LISTS declarations)
+  string(REGEX MATCH "twinops_[a-z_]+\\($" name "${declaration}")
+  string(REPLACE "(" "" name "${name}")
+  list(APPEND declared ${name})
+endforeach()
+execute_process(COMMAND ${NM} -D -P --defined-only ${LIBRARY}
+                OUTPUT_VARIABLE table COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[^\n]+" table "${table}")
+foreach(entry IN LISTS table)
+  string(REGEX MATCH "^[^ ]+" name "${entry}")
+  list(APPEND exported ${name})
+endforeach()
+list(SORT declared)
+list(SORT exported)
+list(LENGTH declared count)
+if(count LESS 15 OR NOT declared STREQUAL exported)
+  message(SEND_ERROR "twinops.h declares\n  ${declared}\nthe library exports\n  ${exported}")
+endif()
+
+string(REGEX MATCH "#define TWINOPS_ABI_VERSION ([0-9]+)" ok "${header}")
+set(abi ${CMAKE_MATCH_1})
+execute_process(COMMAND ${READELF} -d -W ${LIBRARY}
+                OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
+if(NOT ok OR NOT dynamic MATCHES "Library soname: \\[libtwinops\\.so\\.${abi}\\]")
+  message(SEND_ERROR "the soname is not libtwinops.so.${abi}, twinops.h's ABI version:\n${dynamic}")
+endif()
+if(dynamic MATCHES "Shared library: \\[(lib(cuda|cudart|nv|curand)[^]]*)\\]")
+  message(SEND_ERROR "the library needs ${CMAKE_MATCH_1} at load")
+endif()
+message(STATUS "${count} functions, ABI version ${abi}")
