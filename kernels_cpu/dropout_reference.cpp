@@ -72,9 +72,4 @@ void run_reference<Dropout>(const DropoutWork& work, Execution& execution) {
   reference_dropout(work, execution);
 }
 
-template <>
-void run_reference<DropoutGrad>(const DropoutWork& work, Execution& execution) {
-  reference_dropout(work, execution);
-}
-
 }  // namespace twinops

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "operators/dropout_work.hpp"
-#include "operators/uniform.hpp"
+#include "operators/random_fill.hpp"
 
 namespace twinops {
 

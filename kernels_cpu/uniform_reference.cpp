@@ -1,37 +1,8 @@
 #include "kernels_cpu/kernel.hpp"
+#include "kernels_cpu/random_fill_reference.hpp"
 #include "operators/uniform.hpp"
 
 namespace twinops {
-namespace {
-
-// Calls put(place in out, word) for every element.
-template <class Put>
-void for_each_word(const RandomFill& fill, Execution& execution, Put&& put) {
-  execution.random_words = fill.random.words;
-  for (std::int64_t i = 0; i < fill.elements; ++i) {
-    std::int64_t rest = i, out = 0, draw = 0, row = 0;
-    for (int axis = fill.walk.rank - 1; axis >= 0; --axis) {
-      const std::int64_t index = rest % fill.walk.size[axis];
-      rest /= fill.walk.size[axis];
-      out += index * fill.walk.stride[RandomFill::kOut][axis];
-      draw += index * fill.walk.stride[RandomFill::kDraw][axis];
-      row += index * fill.walk.stride[RandomFill::kRow][axis];
-    }
-    Sequence s = fill.random.sequence();
-    if (fill.random.seeds != nullptr) s.seed = fill.random.seeds[row];
-    put(out, word_of(fill.random.layout, fill.random.period, s,
-                     fill.random.first + static_cast<std::uint64_t>(draw)));
-  }
-}
-
-}  // namespace
-
-template <>
-void run_reference<PhiloxWords>(const RandomFill& fill, Execution& execution) {
-  for_each_word(fill, execution, [&](std::int64_t at, std::uint32_t word) {
-    static_cast<std::uint32_t*>(fill.out)[at] = word;
-  });
-}
 
 template <>
 void run_reference<Uniform>(const RandomFill& fill, Execution& execution) {

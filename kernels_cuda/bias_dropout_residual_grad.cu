@@ -6,6 +6,7 @@
 // goes through scratch memory where there is more than one chunk.
 #include "kernels_cuda/column_sums.cuh"
 #include "kernels_cuda/dropout.cuh"
+#include "operators/bias_dropout_residual_grad.hpp"
 
 namespace twinops {
 

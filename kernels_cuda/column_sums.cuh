@@ -5,7 +5,7 @@
 
 #include "kernels_cuda/launch.cuh"
 #include "numerics/fold.hpp"
-#include "operators/bias_dropout_residual.hpp"
+#include "operators/bias_dropout_residual_grad.hpp"
 #include "operators/execution.hpp"
 
 namespace twinops {

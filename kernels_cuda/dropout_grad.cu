@@ -1,6 +1,6 @@
 // dropout_grad: kernels_cuda/dropout.cuh.
 #include "kernels_cuda/dropout.cuh"
-#include "operators/dropout.hpp"
+#include "operators/dropout_grad.hpp"
 
 namespace twinops {
 

@@ -1,5 +1,4 @@
-// bias_dropout_residual, y = dropout(x + bias) + residual, and its backward pass.
-// docs/operators/bias_dropout_residual.md.
+// bias_dropout_residual, y = dropout(x + bias) + residual. docs/operators/bias_dropout_residual.md.
 #pragma once
 
 #include "operators/dropout_work.hpp"
@@ -9,23 +8,6 @@ namespace twinops {
 struct BiasDropoutResidual {
   static const OperatorInfo info;
   using Arguments = DropoutWork;
-  static Arguments parse(const Call& call);
-};
-
-// The sum of each column of a matrix without gaps, in the order of numerics/fold.hpp over the rows.
-struct ColumnSums {
-  Type type;
-  const void* x;  // rows x columns
-  void* sums;     // columns; nullptr: not asked for
-  std::int64_t rows, columns;
-};
-
-struct BiasDropoutResidualGrad {
-  static const OperatorInfo info;
-  struct Arguments {
-    DropoutWork dropout;
-    ColumnSums dbias;  // of dx, as stored
-  };
   static Arguments parse(const Call& call);
 };
 

@@ -1,4 +1,4 @@
-// dropout and its backward pass, dropout_grad. docs/operators/dropout.md.
+// dropout. docs/operators/dropout.md.
 #pragma once
 
 #include "operators/dropout_work.hpp"
@@ -6,12 +6,6 @@
 namespace twinops {
 
 struct Dropout {
-  static const OperatorInfo info;
-  using Arguments = DropoutWork;
-  static Arguments parse(const Call& call);
-};
-
-struct DropoutGrad {
   static const OperatorInfo info;
   using Arguments = DropoutWork;
   static Arguments parse(const Call& call);

@@ -7,9 +7,7 @@
 //   lanes_of(bits, m)     the reverse
 #pragma once
 
-#include <xsimd/xsimd.hpp>
-
-#include "numerics/qualifiers.hpp"
+#include "kernels_cpu/vec.hpp"
 
 namespace twinops::isa {
 
