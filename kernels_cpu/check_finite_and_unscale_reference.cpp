@@ -14,8 +14,7 @@ void run_reference<CheckFiniteAndUnscale>(const CheckFiniteAndUnscale::Arguments
   for_each_element(arguments.list, [&]<class T>(const T& x, T& out) {
     const auto value = widen(x), y = unscale(value, inverse_scale<T>(scale));
     out = narrow<T>(y);
-    found |= arguments.check_input ? not_finite<compute_t<T>>(value)
-                                   : not_finite<compute_t<T>>(widen(out));
+    found |= !is_finite<compute_t<T>>(arguments.check_input ? value : widen(out));
   });
   if (found || arguments.reset) write_flag(arguments.found_inf, arguments.found_inf_type, found);
 }

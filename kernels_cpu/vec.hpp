@@ -16,7 +16,8 @@ struct VecMask {
 
   TWINOPS_INLINE friend VecMask operator|(VecMask a, VecMask b) { return {a.m | b.m}; }
   TWINOPS_INLINE friend VecMask operator&(VecMask a, VecMask b) { return {a.m & b.m}; }
-  TWINOPS_INLINE VecMask operator!() const { return {!m}; }
+  // No negation: xsimd 8.1 makes eight instructions of it for AVX, and its exclusive or of two
+  // AVX-512 masks is an inclusive one.
 };
 
 template <class T, class Isa>
@@ -68,14 +69,19 @@ TWINOPS_INLINE compute_vec<T, Isa> load(const T* x) {
     return {compute_vec<T, Isa>::Batch::load_unaligned(x)};
 }
 
-// The canonical NaN, then one rounding.
+// One rounding. y holds no NaN but the canonical one.
 template <class Isa, class T>
-TWINOPS_INLINE void store(T* out, compute_vec<T, Isa> y) {
-  y = canonical(y);
+TWINOPS_INLINE void store_canonical(T* out, compute_vec<T, Isa> y) {
   if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
     isa::store_narrowed(out, y.v);
   else
     y.v.store_unaligned(out);
+}
+
+// The canonical NaN, then one rounding.
+template <class Isa, class T>
+TWINOPS_INLINE void store(T* out, compute_vec<T, Isa> y) {
+  store_canonical<Isa>(out, canonical(y));
 }
 
 // Calls step(x, out) for every vector of n elements; the last, partial one goes through a buffer

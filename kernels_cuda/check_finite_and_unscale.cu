@@ -28,7 +28,7 @@ struct UnscaleBody {
   __device__ bool reads(const State&) const { return true; }
   __device__ T element(State& state, T x) const {
     const auto value = widen(x), y = unscale(value, state.inverse);
-    state.found |= check_input ? not_finite<compute_t<T>>(value) : not_finite<T>(y);
+    state.found |= !(check_input ? is_finite<compute_t<T>>(value) : is_finite<T>(y));
     return narrow<T>(y);
   }
   __device__ void end(const State& state) const {

@@ -44,12 +44,13 @@ __global__ void __launch_bounds__(kListThreads)
   body.end(state);
 }
 
-// Collects members of type T and launches whenever the parameters are full.
-template <class T, class Body>
+// Collects members of type T and launches whenever the parameters are full. make_body(): the body
+// of the next launch.
+template <class T, class MakeBody>
 class ListLaunch {
  public:
-  ListLaunch(const Body& body, bool in_place, Execution& execution)
-      : body_(body), in_place_(in_place), execution_(execution) {}
+  ListLaunch(MakeBody& make_body, bool in_place, Execution& execution)
+      : make_body_(make_body), in_place_(in_place), execution_(execution) {}
 
   void add(const TensorList::Dense& m) {
     constexpr std::int64_t kElements = kPackElements<T>;
@@ -116,7 +117,8 @@ class ListLaunch {
     fill(list);
     fill_buckets(list, kPacks, blocks);
     list_kernel<T, Unroll>
-        <<<blocks, kListThreads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(list, body_);
+        <<<blocks, kListThreads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(list,
+                                                                                    make_body_());
     check(cudaGetLastError(), "launch over a list of tensors");
     ++execution_.launches;
   }
@@ -155,7 +157,7 @@ class ListLaunch {
     }
   }
 
-  const Body& body_;
+  MakeBody& make_body_;
   const bool in_place_;
   Execution& execution_;
   std::vector<const char*> x_;
@@ -165,7 +167,7 @@ class ListLaunch {
   std::uint32_t packs_ = 0;
 };
 
-// Every launch for the members of type T. make_body(): the body of the next launch.
+// Every launch for the members of type T.
 template <class T, class MakeBody>
 void launch_type(const TensorList& list, Type type, Execution& execution, MakeBody&& make_body) {
   const auto of_type = [&](const auto& m) { return m.type == type; };
@@ -173,8 +175,7 @@ void launch_type(const TensorList& list, Type type, Execution& execution, MakeBo
     const bool in_place = std::all_of(list.dense.begin(), list.dense.end(), [&](const auto& m) {
       return m.type != type || m.x == m.out;
     });
-    const auto body = make_body();
-    ListLaunch<T, std::remove_const_t<decltype(body)>> launch(body, in_place, execution);
+    ListLaunch<T, std::remove_reference_t<MakeBody>> launch(make_body, in_place, execution);
     for (const TensorList::Dense& m : list.dense)
       if (m.type == type) launch.add(m);
     launch.flush();
@@ -190,7 +191,8 @@ void launch_type(const TensorList& list, Type type, Execution& execution, MakeBo
   }
 }
 
-// Every launch for a list. make_body(tag of T): the body for elements of type T.
+// Every launch for a list. make_body(tag of T): the body of the next launch, for elements of type
+// T.
 template <class MakeBody>
 void launch_list(const TensorList& list, Execution& execution, MakeBody&& make_body) {
   for (Type type : {Type::float16, Type::bfloat16, Type::float32, Type::float64})

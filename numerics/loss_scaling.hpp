@@ -38,7 +38,7 @@ TWINOPS_INLINE constexpr LossScale<F> next_loss_scale(LossScale<F> s, bool found
       ++s.good_steps;
     } else {
       const F higher = s.scale * F(rule.incr_ratio);
-      if (!not_finite<F>(higher)) s.scale = higher;
+      if (is_finite<F>(higher)) s.scale = higher;
       s.good_steps = 0;
     }
   }

@@ -18,11 +18,11 @@ TWINOPS_INLINE constexpr V unscale(V x, V inverse) {
   return x * inverse;
 }
 
-// Whether y would be stored as an infinity or a NaN in type T; with T of y's own type, whether it
-// is one.
+// Whether y is stored as neither an infinity nor a NaN in type T; with T of y's own type, whether
+// it is neither.
 template <class T, class V>
-TWINOPS_INLINE constexpr auto not_finite(V y) {
-  return !(abs(y) < V(kOverflow<T>));
+TWINOPS_INLINE constexpr auto is_finite(V y) {
+  return abs(y) < V(kOverflow<T>);
 }
 
 }  // namespace twinops

@@ -71,13 +71,10 @@ void Call::bind(const char* argument, const DLTensor* const* tensors, std::size_
   if (count != 0 && tensors == nullptr) refuse(name, "its array of tensors is NULL");
   if (!is_list && count > 1) refuse(name, "expected one tensor; got " + std::to_string(count));
   bound.given = is_list || count == 1;
-  bound.tensors.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    try {
-      bound.tensors.push_back(read_tensor(tensors[i], bound.info->types));
-    } catch (const Error& error) {  // the place is put in words only when it is needed
-      throw Error(error.status, where(argument, i) + ": " + error.what());
-    }
+  try {
+    read_tensors(tensors, count, bound.info->types, bound.tensors);
+  } catch (const Error& error) {  // the place is put in words only when it is needed
+    throw Error(error.status, where(argument, bound.tensors.size() - 1) + ": " + error.what());
   }
 }
 

@@ -1,6 +1,7 @@
 #include "operators/tensor.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "operators/error.hpp"
@@ -106,25 +107,35 @@ std::string describe_shape(const Tensor& tensor) {
   return text + "]";
 }
 
-Tensor read_tensor(const DLTensor* tensor, TypeSet types) {
-  if (tensor == nullptr) refuse("is NULL");
-  if (tensor->ndim < 0) refuse("has a negative number of dimensions");
-  if (tensor->ndim > 0 && tensor->shape == nullptr) refuse("its shape is NULL");
-  Tensor t;
-  if (!from_dlpack(tensor->dtype, t.type) || !types.has(t.type)) refuse_type(types, tensor->dtype);
-  t.device = read_device(tensor->device);
-  t.rank = tensor->ndim;
-  t.shape = tensor->shape;
-  t.strides = tensor->strides;
-  t.elements = count_elements(*tensor, size_of(t.type));
-  if (t.elements == 0) return t;
-  t.contiguous = is_contiguous(t);
-  check_extent(t);
-  if (tensor->data == nullptr) refuse("its data is NULL, but it has elements");
-  t.data = static_cast<char*>(tensor->data) + tensor->byte_offset;
-  if ((reinterpret_cast<std::uintptr_t>(t.data) & (size_of(t.type) - 1)) != 0)
-    refuse_alignment(size_of(t.type));
-  return t;
+void read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
+                  std::vector<Tensor>& read) {
+  read.reserve(count);
+  DLDataType known{};  // the last tensor's, which most often is the next one's too
+  Type type{};
+  for (std::size_t i = 0; i < count; ++i) {
+    Tensor& t = read.emplace_back();
+    const DLTensor* tensor = tensors[i];
+    if (tensor == nullptr) refuse("is NULL");
+    if (tensor->ndim < 0) refuse("has a negative number of dimensions");
+    if (tensor->ndim > 0 && tensor->shape == nullptr) refuse("its shape is NULL");
+    if (i == 0 || std::memcmp(&known, &tensor->dtype, sizeof(known)) != 0) {
+      known = tensor->dtype;
+      if (!from_dlpack(known, type) || !types.has(type)) refuse_type(types, known);
+    }
+    t.type = type;
+    t.device = read_device(tensor->device);
+    t.rank = tensor->ndim;
+    t.shape = tensor->shape;
+    t.strides = tensor->strides;
+    t.elements = count_elements(*tensor, size_of(type));
+    if (t.elements == 0) continue;
+    t.contiguous = is_contiguous(t);
+    check_extent(t);
+    if (tensor->data == nullptr) refuse("its data is NULL, but it has elements");
+    t.data = static_cast<char*>(tensor->data) + tensor->byte_offset;
+    if ((reinterpret_cast<std::uintptr_t>(t.data) & (size_of(type) - 1)) != 0)
+      refuse_alignment(size_of(type));
+  }
 }
 
 }  // namespace twinops

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "operators/types.hpp"
 
@@ -42,10 +43,11 @@ inline bool same_shape(const Tensor& a, const Tensor& b) {
 }
 std::string describe_shape(const Tensor& tensor);  // "[3, 4]"
 
-// Reads a DLTensor. Throws Error(invalid_argument), saying what is wrong but not where, on: NULL, a
-// type outside `types`, a device that is neither CPU nor CUDA, a negative dimension, more elements
-// than fit 64-bit byte offsets, NULL data of a tensor that has elements, data not aligned to its
-// element.
-Tensor read_tensor(const DLTensor* tensor, TypeSet types);
+// Reads DLTensors into `read`, which is empty. Throws Error(invalid_argument), saying what is wrong
+// with the last one in `read`, but not where, on: NULL, a type outside `types`, a device that is
+// neither CPU nor CUDA, a negative dimension, more elements than fit 64-bit byte offsets, NULL data
+// of a tensor that has elements, data not aligned to its element.
+void read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
+                  std::vector<Tensor>& read);
 
 }  // namespace twinops

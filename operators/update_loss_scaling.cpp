@@ -95,7 +95,7 @@ UpdateLossScaling::Arguments UpdateLossScaling::parse(const Call& call) {
   const LossScaleRule rule{
       read_count(call, "incr_every_n_steps"), read_count(call, "decr_every_n_nan_or_inf"),
       read_ratio(
-          call, "incr_ratio", [](float r) { return r > 1 && !not_finite<float>(r); },
+          call, "incr_ratio", [](float r) { return r > 1 && is_finite<float>(r); },
           "a finite number above 1"),
       read_ratio(
           call, "decr_ratio", [](float r) { return r > 0 && r < 1; }, "a number between 0 and 1")};

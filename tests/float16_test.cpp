@@ -22,6 +22,7 @@
 namespace twinops {
 namespace {
 
+using test::first_bad_float;
 using test::first_bad_of_all;
 using test::kNothing;
 
@@ -170,13 +171,9 @@ TEST(Overflow, FloatAndDoubleOverflowAtInfinity) {
 }
 
 TEST(CanonicalNan, ReplacesEveryNanAndNothingElse) {
-  const std::uint64_t bad = first_bad_of_all([](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t u = begin; u < end; ++u) {
-      const auto bits = static_cast<std::uint32_t>(u);
-      const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-      if (to_bits(canonical(bit_cast<float>(bits))) != (nan ? 0x7fffffffu : bits)) return u;
-    }
-    return kNothing;
+  const std::uint64_t bad = first_bad_float([](std::uint32_t bits) {
+    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    return to_bits(canonical(bit_cast<float>(bits))) != (nan ? 0x7fffffffu : bits);
   });
   EXPECT_EQ(bad, kNothing) << std::hex << bad;
 }
@@ -238,14 +235,10 @@ TEST(F16C, AgreesOnEveryFloat16) {
 
 #if defined(TWINOPS_TEST_CUDA_HEADERS)
 TEST(CudaHeaders, NarrowAsWeDo) {
-  const std::uint64_t bad = first_bad_of_all([](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t u = begin; u < end; ++u) {
-      const auto x = bit_cast<float>(static_cast<std::uint32_t>(u));
-      if (__half_as_ushort(__float2half_rn(x)) != portable::narrow_float16(x).bits) return u;
-      if (__bfloat16_as_ushort(__float2bfloat16_rn(x)) != portable::narrow_bfloat16(x).bits)
-        return u;
-    }
-    return kNothing;
+  const std::uint64_t bad = first_bad_float([](std::uint32_t bits) {
+    const auto x = bit_cast<float>(bits);
+    return __half_as_ushort(__float2half_rn(x)) != portable::narrow_float16(x).bits ||
+           __bfloat16_as_ushort(__float2bfloat16_rn(x)) != portable::narrow_bfloat16(x).bits;
   });
   EXPECT_EQ(bad, kNothing) << "float " << std::hex << bad;
 }

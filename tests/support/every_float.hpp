@@ -41,4 +41,21 @@ std::uint64_t first_bad_of_all(F&& first_bad) {
   return found.load();
 }
 
+// The same for is_bad(bits) -> bool, which has no state: without an exit in the inner loop the
+// compiler makes vectors of it.
+template <class F>
+std::uint64_t first_bad_float(F&& is_bad) {
+  return first_bad_of_all([&](std::uint64_t begin, std::uint64_t end) {
+    constexpr std::uint32_t kBlock = 4096;
+    for (; begin < end; begin += kBlock) {
+      const auto first = static_cast<std::uint32_t>(begin);
+      unsigned bad = 0;
+      for (std::uint32_t i = 0; i < kBlock; ++i) bad |= is_bad(first + i) ? 1u : 0u;
+      for (std::uint32_t i = 0; bad != 0; ++i)
+        if (is_bad(first + i)) return begin + i;
+    }
+    return kNothing;
+  });
+}
+
 }  // namespace twinops::test

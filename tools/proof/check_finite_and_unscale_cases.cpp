@@ -26,7 +26,7 @@ Problem problem_of(const ListPair& list, Fill values, const Options& o) {
 
 class Cases {
  public:
-  void add(const ListPair& list, const std::string& name, Fill values, Options o) {
+  void add(const ListPair& list, const std::string& name, const Fill& values, Options o) {
     cases_.push_back({list.name + name, list.type, list.elements,
                       [list, values, o] { return problem_of(list, values, o); }});
   }

@@ -116,7 +116,7 @@ void choose_rows(const Asked& asked, Options& options) {
                                     [&](const std::string& name) { return is_row(name, row); });
     if (asked.rows.empty() ? row != kReferenceRow : wanted) options.rows.push_back(row);
   }
-  if (options.rows.empty()) options.rows.push_back(kReferenceRow);
+  if (options.rows.empty()) options.rows.emplace_back(kReferenceRow);
   if (const char* fault = std::getenv("TWINOPS_CROSSCHECK_FAULT"); fault != nullptr && *fault) {
     options.fault = fault;
     if (!has(options.rows, fault))
