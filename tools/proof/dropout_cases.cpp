@@ -143,7 +143,9 @@ void add_models(Cases& cases) {
               all_finite());
 }
 
-std::vector<Case> all_cases(bool forward) {
+}  // namespace
+
+std::vector<Case> all_dropout_cases(bool forward) {
   Cases cases(forward);
   for (const DLDataType type : kFloatingTypes) {
     add_sizes(cases, type);
@@ -155,9 +157,6 @@ std::vector<Case> all_cases(bool forward) {
   return std::move(cases).take();
 }
 
-}  // namespace
-
-std::vector<Case> dropout_cases() { return all_cases(true); }
-std::vector<Case> dropout_grad_cases() { return all_cases(false); }
+std::vector<Case> dropout_cases() { return all_dropout_cases(true); }
 
 }  // namespace proof

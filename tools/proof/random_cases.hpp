@@ -35,4 +35,9 @@ struct LaidOut {
 };
 std::vector<LaidOut> laid_out(DLDataType type, const std::vector<std::int64_t>& shape);
 
+// Cases that two operators share: dropout and its backward pass; philox_words and uniform, whose
+// output `argument` is of `type`.
+std::vector<Case> all_dropout_cases(bool forward);
+std::vector<Case> random_fill_cases(const char* op, const char* argument, DLDataType type);
+
 }  // namespace proof

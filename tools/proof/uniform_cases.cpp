@@ -20,7 +20,10 @@ void add(std::vector<Case>& cases, const Output& output, const std::string& name
                    }});
 }
 
-std::vector<Case> all_cases(const Output& output) {
+}  // namespace
+
+std::vector<Case> random_fill_cases(const char* op, const char* argument, DLDataType type) {
+  const Output output{op, argument, type};
   std::vector<Case> cases;
   for (const std::int64_t n : edge_sizes()) {
     const RandomSpec random{.name = ""};
@@ -41,11 +44,6 @@ std::vector<Case> all_cases(const Output& output) {
   return cases;
 }
 
-}  // namespace
-
-std::vector<Case> philox_words_cases() {
-  return all_cases({"philox_words", "words", twinops::kUint32});
-}
-std::vector<Case> uniform_cases() { return all_cases({"uniform", "out", twinops::kFloat32}); }
+std::vector<Case> uniform_cases() { return random_fill_cases("uniform", "out", twinops::kFloat32); }
 
 }  // namespace proof
