@@ -16,6 +16,15 @@
 namespace twinops {
 namespace {
 
+template <Status status, twinops_status abi>
+constexpr bool same = static_cast<int>(status) == static_cast<int>(abi);
+static_assert(same<Status::ok, TWINOPS_OK> &&
+              same<Status::invalid_argument, TWINOPS_INVALID_ARGUMENT> &&
+              same<Status::unsupported, TWINOPS_UNSUPPORTED> &&
+              same<Status::device_error, TWINOPS_DEVICE_ERROR> &&
+              same<Status::out_of_memory, TWINOPS_OUT_OF_MEMORY> &&
+              same<Status::internal, TWINOPS_INTERNAL>);
+
 struct ThreadState {
   std::string error;
   std::string fallback;

@@ -1,0 +1,44 @@
+// What the benchmarks share. An operator names problems and how many bytes each must move; every
+// problem is timed on every kernel row of this machine, and beside it, in the same run, what a copy
+// of as many bytes takes. Bits are compared with the scalar reference before anything is timed.
+//
+// Counters of each line (medians, with a cold L2 cache: gradients come from memory):
+//   us                what a call takes, in microseconds; on CUDA by events
+//   bytes_per_second  bytes that must be read and written, over that time
+//   of_copy           that rate / the rate of a copy: memcpy by as many threads, or
+//                     cudaMemcpyAsync from device to device
+//   of_scale          CPU: that rate / the rate of a plain loop that scales as many bytes of floats
+//                     in place, by as many threads
+//   of_scale_warm     CPU: the same where both ran just before, and small lists are still in L2
+//   empty_us          CUDA: what an empty kernel takes, timed in the same way
+//   host_us           CUDA: how long the call keeps its caller
+#pragma once
+
+#include "tools/proof/trial.hpp"
+
+namespace bench {
+
+// Which machines a problem is meant for: large ones take long on a CPU.
+enum class Where { cpu, cuda, both };
+
+struct Timing {
+  std::string name;    // "check_finite_and_unscale/float32/300x1024"
+  std::int64_t bytes;  // read and written, at least
+  Where where;
+  std::function<proof::Problem()> problem;
+};
+
+// One line an operator in bench.cpp.
+std::vector<Timing> check_finite_and_unscale_timings();
+std::vector<Timing> update_loss_scaling_timings();
+
+// The lists of tensors that the loss-scaling operators are timed on.
+struct TimedList {
+  std::string name;
+  std::vector<proof::TensorSpec> tensors;
+  std::int64_t bytes;  // of all tensors
+  Where where;
+};
+std::vector<TimedList> timed_lists(DLDataType type);
+
+}  // namespace bench
