@@ -41,8 +41,8 @@ TWINOPS_INLINE constexpr double select(bool condition, double yes, double no) {
 TWINOPS_INLINE float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 TWINOPS_INLINE double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
 #else
-TWINOPS_INLINE constexpr float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-TWINOPS_INLINE constexpr double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+TWINOPS_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+TWINOPS_INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 #endif
 
 // The product of two 32-bit words: returns its low half, gives its high half.

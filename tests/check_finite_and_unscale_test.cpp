@@ -234,6 +234,26 @@ TEST_P(Unscale, ANonFiniteValueAnywhereIsFound) {
   }
 }
 
+// Also by the last of many threads, and between the strides of a member that is gathered.
+TEST_P(Unscale, ANonFiniteValueIsFoundByEveryThread) {
+  constexpr std::int64_t kMany = 300000;
+  std::vector<float> x(2 * kMany, 8);
+  Execution threads = execution();
+  threads.threads = 7;
+  for (const std::int64_t stride : {1, 2}) {
+    const Tensors list = {{x.data(), {kMany}, kHost, {stride}}};
+    for (std::int64_t at = 5; at < kMany; at += kMany / 20) {
+      for (const float value : {kInf, 8.0f}) {
+        x[static_cast<std::size_t>(at * stride)] = value;
+        found = false;
+        check_finite_and_unscale(list, {&scale, {}}, list, {&found, {}}, {}, threads);
+        ASSERT_EQ(found, value == kInf) << at << ", stride " << stride;
+      }
+      std::fill(x.begin(), x.end(), 8.0f);
+    }
+  }
+}
+
 TEST(UnscaleRefusal, MoreAxesThanAnyoneNeeds) {
   // 17 axes of two, none of which merges with its neighbour.
   std::vector<std::int64_t> shape(17, 2), strides(17);

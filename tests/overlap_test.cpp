@@ -241,6 +241,45 @@ TEST_F(Overlap, RandomViewsAsABruteForceSearchSays) {
   EXPECT_GT(refused, 2000);
 }
 
+// Lists in any order, members in place, apart, empty, and some over others.
+TEST_F(Overlap, RandomListsAsABruteForceSearchSays) {
+  constexpr unsigned kSeed = 13;
+  SCOPED_TRACE("seed " + std::to_string(kSeed));
+  std::mt19937 random(kSeed);
+  const auto draw = [&](std::size_t below) { return static_cast<std::int64_t>(random() % below); };
+  struct Range {
+    std::int64_t begin, end;
+    bool meets(const Range& other) const { return begin < other.end && other.begin < end; }
+  };
+  int accepted = 0, refused = 0;
+  while (accepted < 3000 || refused < 3000) {
+    std::vector<Range> x, out;
+    const std::int64_t members = 1 + draw(7), longest = 1 + draw(8), order = draw(3);
+    for (std::int64_t i = 0; i < members; ++i) {
+      const std::int64_t n = draw(static_cast<std::size_t>(longest));
+      const std::int64_t place = order == 0 ? 8 * i : order == 1 ? 8 * (members - 1 - i) : draw(56);
+      out.push_back({place, place + n});
+      const std::int64_t from = draw(3) != 0 ? place : draw(56);
+      x.push_back({from, from + n});
+    }
+    bool shares = false;
+    for (std::size_t i = 0; i < out.size(); ++i)
+      for (std::size_t j = 0; j < out.size(); ++j) {
+        const auto empty = [](const Range& r) { return r.begin == r.end; };
+        if (empty(out[i]) || empty(out[j])) continue;
+        shares |= i != j && out[i].meets(out[j]);
+        shares |= out[i].meets(x[j]) && !(i == j && out[i].begin == x[j].begin);
+      }
+    std::vector<View> xs, outs;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      xs.push_back(view(x[i].begin, {x[i].end - x[i].begin}));
+      outs.push_back(view(out[i].begin, {out[i].end - out[i].begin}));
+    }
+    ASSERT_EQ(refusal(xs, outs).has_value(), shares) << accepted + refused;
+    ++(shares ? refused : accepted);
+  }
+}
+
 // The same for an output against an input, which may lie over itself.
 TEST_F(Overlap, RandomInputsAsABruteForceSearchSays) {
   constexpr unsigned kSeed = 12;

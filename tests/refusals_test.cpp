@@ -41,6 +41,7 @@ struct Case {
   std::function<void(Example&)> spoil;
   std::string message;
 };
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 const std::vector<Case>& cases() {
   static const std::string kOp = "check_finite_and_unscale: ";

@@ -163,7 +163,7 @@ std::int64_t available_memory() {
 
 class HugeTensor : public testing::TestWithParam<std::string> {
  protected:
-  static constexpr std::int64_t kElements = (std::int64_t{1} << 31) + 77;
+  static constexpr std::int64_t kElements = (std::int64_t{1} << 31) + (1 << 27) + 77;
   static constexpr std::size_t kBytes = kElements * 2;
   static constexpr std::int64_t kMarks[] = {0,
                                             1,
@@ -171,6 +171,7 @@ class HugeTensor : public testing::TestWithParam<std::string> {
                                             (std::int64_t{1} << 31) - 1,
                                             std::int64_t{1} << 31,
                                             (std::int64_t{1} << 31) + 1,
+                                            (std::int64_t{1} << 31) + (1 << 26) + 5,
                                             kElements - 1};
 
   void SetUp() override {
@@ -249,8 +250,9 @@ TEST_P(HugeTensor, IsUnscaledAndZeroed) {
   fill(0x4c00);  // 16, and a little more at the marks
   put(0, 4.0f);
   put(4, std::uint8_t{0});
+  // One thread walks further than 2^31; of 64 the last begins beyond.
   check_finite_and_unscale({tensor()}, scalar(0, kFloat32), {tensor()}, scalar(4, kUint8), {},
-                           {.row = GetParam()});
+                           {.threads = 1, .row = GetParam()});
   EXPECT_EQ(get<std::uint8_t>(4), 0);
   EXPECT_EQ(first_other(0x4400, true), kElements);
 
@@ -259,8 +261,11 @@ TEST_P(HugeTensor, IsUnscaledAndZeroed) {
   check(twinops_copy(device_, static_cast<std::uint16_t*>(memory_) + kElements - 1, kHost,
                      &infinity, 2));
   check_finite_and_unscale({tensor()}, scalar(0, kFloat32), {tensor()}, scalar(4, kUint8), {},
-                           {.row = GetParam()});
+                           {.threads = 64, .row = GetParam()});
   EXPECT_EQ(get<std::uint8_t>(4), 1);
+  if (on_device_) check(twinops_copy(kHost, host_, device_, memory_, kBytes));
+  for (const std::int64_t mark : kMarks)
+    EXPECT_TRUE(mark == kElements - 1 || (host_[mark] & 0xff00) == 0x3c00) << mark;
   put(8, std::int32_t{0});
   put(12, std::int32_t{0});
   const LossScaleState state{scalar(0, kFloat32), scalar(8, kInt32), scalar(12, kInt32)};

@@ -32,6 +32,7 @@ struct Group {
     return all;
   }
 };
+void PrintTo(const Group& group, std::ostream* out) { *out << group.type; }
 std::vector<Group> groups() {
   std::vector<Group> all;
   for (const proof::OperatorCases& table : proof::operator_cases())

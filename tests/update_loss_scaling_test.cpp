@@ -157,6 +157,7 @@ struct Case {
   std::function<void(Example&)> spoil;
   std::string message;
 };
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 const std::string kOp = "update_loss_scaling: ";
 Case count(const char* name, const char* attribute, std::int64_t value) {
   return {name, [=](Example& e) { e.call.set(attribute, value); },
