@@ -5,7 +5,13 @@
 #include "kernels_cpu/isa_list.hpp"
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cuda/kernel.hpp"
+#include "operators/bias_dropout_residual.hpp"
+#include "operators/bias_dropout_residual_grad.hpp"
 #include "operators/check_finite_and_unscale.hpp"
+#include "operators/dropout.hpp"
+#include "operators/dropout_grad.hpp"
+#include "operators/philox_words.hpp"
+#include "operators/uniform.hpp"
 #include "operators/update_loss_scaling.hpp"
 #include "registry/rows.hpp"
 
@@ -34,7 +40,9 @@ constexpr auto table() {
   return std::array{Operator{&Op::info, &run<Op>}...};
 }
 
-constexpr auto kOperators = table<CheckFiniteAndUnscale, UpdateLossScaling>();
+constexpr auto kOperators =
+    table<CheckFiniteAndUnscale, UpdateLossScaling, Dropout, DropoutGrad, BiasDropoutResidual,
+          BiasDropoutResidualGrad, PhiloxWords, Uniform>();
 
 }  // namespace
 
