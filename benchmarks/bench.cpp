@@ -18,6 +18,9 @@ namespace {
 constexpr std::vector<Timing> (*kOperators[])() = {
     check_finite_and_unscale_timings,
     update_loss_scaling_timings,
+    dropout_timings,
+    dropout_grad_timings,
+    bias_dropout_residual_timings,
 };
 
 double now() {

@@ -32,7 +32,6 @@ target_include_directories(twinops_options SYSTEM INTERFACE ${TWINOPS_DLPACK_INC
 target_compile_options(twinops_options INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off;-Wall;-Wextra>
   $<$<CXX_COMPILER_ID:GNU>:$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>>  # g++ 12 sees overlaps in std::string that are not there
-  $<$<CXX_COMPILER_ID:Clang>:$<$<COMPILE_LANGUAGE:CXX>:-Wno-invalid-constexpr>>  # clang 14 folds no fma; g++ does
   $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${TWINOPS_WERROR}>>:-Werror>
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;-fmad=false;--expt-relaxed-constexpr;-Xcompiler=-ffp-contract=off,-Wall,-Wextra>
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TWINOPS_WERROR}>>:-Werror=all-warnings>)

@@ -14,23 +14,39 @@ struct PhiloxBlock {
   Word w[4];
 };
 
-template <class Word>
-TWINOPS_INLINE constexpr PhiloxBlock<Word> philox4x32_10(PhiloxBlock<Word> counter,
-                                                         std::uint64_t key) {
-  constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
+// The keys of the ten rounds.
+struct PhiloxKeys {
+  std::uint32_t k0[10], k1[10];
+};
+
+TWINOPS_INLINE constexpr PhiloxKeys philox_keys(std::uint64_t key) {
   constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
-  std::uint32_t key0 = static_cast<std::uint32_t>(key),
-                key1 = static_cast<std::uint32_t>(key >> 32);
-  PhiloxBlock<Word> b = counter;
+  PhiloxKeys keys{};
+  for (std::uint32_t round = 0; round < 10; ++round) {
+    keys.k0[round] = static_cast<std::uint32_t>(key) + round * kWeyl0;
+    keys.k1[round] = static_cast<std::uint32_t>(key >> 32) + round * kWeyl1;
+  }
+  return keys;
+}
+
+// Keys: PhiloxKeys, or the same with each key spread over a vector.
+template <class Word, class Keys>
+TWINOPS_INLINE constexpr PhiloxBlock<Word> philox_rounds(PhiloxBlock<Word> b, const Keys& keys) {
+  constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
   for (int round = 0; round < 10; ++round) {
     Word high0{}, high1{};
     const Word low0 = multiply_wide(b.w[0], kMultiplier0, high0);
     const Word low1 = multiply_wide(b.w[2], kMultiplier1, high1);
-    b = {{high1 ^ b.w[1] ^ Word(key0), low1, high0 ^ b.w[3] ^ Word(key1), low0}};
-    key0 += kWeyl0;
-    key1 += kWeyl1;
+    b = {
+        {high1 ^ b.w[1] ^ Word(keys.k0[round]), low1, high0 ^ b.w[3] ^ Word(keys.k1[round]), low0}};
   }
   return b;
+}
+
+template <class Word>
+TWINOPS_INLINE constexpr PhiloxBlock<Word> philox4x32_10(PhiloxBlock<Word> counter,
+                                                         std::uint64_t key) {
+  return philox_rounds<Word>(counter, philox_keys(key));
 }
 
 // Block number `block` of a subsequence: the words that curand4() gives after

@@ -46,6 +46,10 @@ template bool collapse<1>(Layout<1>&, int, const std::int64_t*,
                           const std::array<const std::int64_t*, 1>&);
 template bool collapse<2>(Layout<2>&, int, const std::int64_t*,
                           const std::array<const std::int64_t*, 2>&);
+template bool collapse<4>(Layout<4>&, int, const std::int64_t*,
+                          const std::array<const std::int64_t*, 4>&);
+template bool collapse<7>(Layout<7>&, int, const std::int64_t*,
+                          const std::array<const std::int64_t*, 7>&);
 template bool collapse<3>(Layout<3>&, int, const std::int64_t*,
                           const std::array<const std::int64_t*, 3>&);
 

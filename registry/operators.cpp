@@ -5,9 +5,15 @@
 #include "kernels_cpu/isa_list.hpp"
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cuda/kernel.hpp"
+#include "operators/bias_dropout_residual.hpp"
+#include "operators/bias_dropout_residual_grad.hpp"
 #include "operators/check_finite_and_unscale.hpp"
+#include "operators/dropout.hpp"
+#include "operators/dropout_grad.hpp"
+#include "operators/philox_words.hpp"
 #include "operators/softmax.hpp"
 #include "operators/softmax_grad.hpp"
+#include "operators/uniform.hpp"
 #include "operators/update_loss_scaling.hpp"
 #include "registry/rows.hpp"
 
@@ -36,8 +42,10 @@ constexpr auto table() {
   return std::array{Operator{&Op::info, &run<Op>}...};
 }
 
-constexpr auto kOperators = table<CheckFiniteAndUnscale, UpdateLossScaling, Softmax,
-                                  LogSoftmax, SoftmaxGrad, LogSoftmaxGrad>();
+constexpr auto kOperators =
+    table<CheckFiniteAndUnscale, UpdateLossScaling, Dropout, DropoutGrad, BiasDropoutResidual,
+          BiasDropoutResidualGrad, Softmax, LogSoftmax, SoftmaxGrad, LogSoftmaxGrad, PhiloxWords,
+          Uniform>();
 
 }  // namespace
 

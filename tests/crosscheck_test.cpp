@@ -1,6 +1,7 @@
 // The twinops command: crosscheck finds the twins equal, and finds a fault that is put in; info and
 // explain say what the library says. TWINOPS_COMMAND names another command than the build's.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -28,7 +29,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 // The file that --json writes, read as far as these tests need it.
 struct Json {
-  std::string path = testing::TempDir() + "crosscheck.json";
+  std::string path = testing::TempDir() + "crosscheck" + std::to_string(getpid()) + ".json";
   std::string text() const {
     std::ostringstream all;
     all << std::ifstream(path).rdbuf();

@@ -8,6 +8,16 @@
 #include "tests/support/raw_call.hpp"
 #include "twinops/twinops.hpp"
 
+// Sanitizers end a program that asks for more memory than there is, where malloc returns NULL.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+extern "C" [[gnu::visibility("default")]] const char* __asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+extern "C" [[gnu::visibility("default")]] const char* __tsan_default_options() {
+  return "allocator_may_return_null=1";
+}
+#endif
+
 namespace twinops::test {
 namespace {
 

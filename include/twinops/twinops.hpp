@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -259,6 +260,118 @@ inline Report update_loss_scaling(const Tensors& x, const Tensor& found_inf,
       .attribute("decr_ratio", options.decr_ratio)
       .attribute("stop_update", options.stop_update)
       .run(execution);
+}
+
+// Where random words come from: docs/same-mask-everywhere.md.
+struct RandomOptions {
+  std::uint64_t seed = 0, subsequence = 0, offset = 0;
+  const char* layout = "contiguous";  // or "strided", "triton"
+  std::int64_t period = 65536;        // of the strided layout
+  std::int64_t element_offset = 0;
+  std::vector<std::int64_t> global_shape = {},
+                            start = {};  // of a tensor that is cut from a larger one
+  std::vector<std::int64_t> shared_axes = {};
+  std::optional<Tensor> seed_tensor = {},
+                        offset_tensor = {};  // one element each, read by the kernel
+  std::optional<Tensor> seeds = {};          // one a row
+
+  Call& add_to(Call& call) const {
+    if (seed_tensor) call.argument("seed_tensor", *seed_tensor);
+    if (offset_tensor) call.argument("offset_tensor", *offset_tensor);
+    if (seeds) call.argument("seeds", *seeds);
+    return call.attribute("seed", static_cast<std::int64_t>(seed))
+        .attribute("subsequence", static_cast<std::int64_t>(subsequence))
+        .attribute("offset", static_cast<std::int64_t>(offset))
+        .attribute("layout", layout)
+        .attribute("period", period)
+        .attribute("element_offset", element_offset)
+        .attribute("global_shape", text(global_shape).c_str())
+        .attribute("start", text(start).c_str())
+        .attribute("shared_axes", text(shared_axes).c_str());
+  }
+
+ private:
+  static std::string text(const std::vector<std::int64_t>& values) {
+    std::string joined;
+    for (const std::int64_t value : values)
+      joined += (joined.empty() ? "" : ",") + std::to_string(value);
+    return joined;
+  }
+};
+
+struct DropoutOptions {
+  double p = 0.5;
+  const char* mode = "upscale_in_train";  // or "downgrade_in_infer"
+  bool training = true;
+  RandomOptions random = {};
+
+  Call& add_to(Call& call) const {
+    return random.add_to(
+        call.attribute("p", p).attribute("mode", mode).attribute("training", training));
+  }
+};
+
+// y = x with elements dropped at random, the others scaled; the mask is stored if there is one.
+// docs/operators/dropout.md
+inline Report dropout(const Tensor& x, const Tensor& y, const std::optional<Tensor>& mask = {},
+                      const DropoutOptions& options = {}, const Execution& execution = {}) {
+  Call call("dropout");
+  call.argument("x", x).argument("y", y);
+  if (mask) call.argument("mask", *mask);
+  return options.add_to(call).run(execution);
+}
+
+// dx, from dropout's mask, or, without one, from the mask drawn again.
+inline Report dropout_grad(const Tensor& dy, const Tensor& dx,
+                           const std::optional<Tensor>& mask = {},
+                           const DropoutOptions& options = {}, const Execution& execution = {}) {
+  Call call("dropout_grad");
+  call.argument("dy", dy).argument("dx", dx);
+  if (mask) call.argument("mask", *mask);
+  return options.add_to(call).run(execution);
+}
+
+// y = dropout(x + bias) + residual; bias and residual may be left out.
+// docs/operators/bias_dropout_residual.md
+struct BiasAndResidual {
+  std::optional<Tensor> bias = {}, residual = {};
+};
+inline Report bias_dropout_residual(const Tensor& x, const BiasAndResidual& terms, const Tensor& y,
+                                    const std::optional<Tensor>& mask = {},
+                                    const DropoutOptions& options = {},
+                                    const Execution& execution = {}) {
+  Call call("bias_dropout_residual");
+  call.argument("x", x).argument("y", y);
+  if (terms.bias) call.argument("bias", *terms.bias);
+  if (terms.residual) call.argument("residual", *terms.residual);
+  if (mask) call.argument("mask", *mask);
+  return options.add_to(call).run(execution);
+}
+
+// dx, and dbias, the sum of dx over all axes but the last, if it is given.
+inline Report bias_dropout_residual_grad(const Tensor& dy, const Tensor& dx,
+                                         const std::optional<Tensor>& dbias = {},
+                                         const std::optional<Tensor>& mask = {},
+                                         const DropoutOptions& options = {},
+                                         const Execution& execution = {}) {
+  Call call("bias_dropout_residual_grad");
+  call.argument("dy", dy).argument("dx", dx);
+  if (dbias) call.argument("dbias", *dbias);
+  if (mask) call.argument("mask", *mask);
+  return options.add_to(call).run(execution);
+}
+
+// The random 32-bit words that the elements of a tensor draw, and the floats made of them.
+// docs/operators/uniform.md
+inline Report philox_words(const Tensor& words, const RandomOptions& options = {},
+                           const Execution& execution = {}) {
+  Call call("philox_words");
+  return options.add_to(call.argument("words", words)).run(execution);
+}
+inline Report uniform(const Tensor& out, const RandomOptions& options = {},
+                      const Execution& execution = {}) {
+  Call call("uniform");
+  return options.add_to(call.argument("out", out)).run(execution);
 }
 
 // out = exp(x) / sum(exp(x)) along an axis, and the logarithm of that. docs/operators/softmax.md,

@@ -6,6 +6,12 @@ std::span<const OperatorCases> operator_cases() {
   static constexpr OperatorCases kTable[] = {
       {"check_finite_and_unscale", check_finite_and_unscale_cases},
       {"update_loss_scaling", update_loss_scaling_cases},
+      {"dropout", dropout_cases},
+      {"dropout_grad", dropout_grad_cases},
+      {"bias_dropout_residual", bias_dropout_residual_cases},
+      {"bias_dropout_residual_grad", bias_dropout_residual_grad_cases},
+      {"philox_words", philox_words_cases},
+      {"uniform", uniform_cases},
       {"softmax", softmax_cases},
       {"log_softmax", log_softmax_cases},
       {"softmax_grad", softmax_grad_cases},

@@ -6,7 +6,13 @@
 
 namespace proof {
 
+std::vector<Case> bias_dropout_residual_cases();
+std::vector<Case> bias_dropout_residual_grad_cases();
 std::vector<Case> check_finite_and_unscale_cases();
+std::vector<Case> dropout_cases();
+std::vector<Case> dropout_grad_cases();
+std::vector<Case> philox_words_cases();
+std::vector<Case> uniform_cases();
 std::vector<Case> log_softmax_cases();
 std::vector<Case> log_softmax_grad_cases();
 std::vector<Case> softmax_cases();

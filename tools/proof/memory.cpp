@@ -132,7 +132,21 @@ twinops_status Placed::run(const twinops_execution& execution) const noexcept {
                      attributes_.data(), attributes_.size(), &execution);
 }
 
-twinops::Report Placed::run(const twinops::Execution& e) {
+void* Placed::scratch(void* placed, std::size_t bytes, void*) {
+  auto& self = *static_cast<Placed*>(placed);
+  try {
+    return self.scratch_.emplace_back(self.block_.device(), bytes).data();
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+twinops::Report Placed::run(const twinops::Execution& given) {
+  twinops::Execution e = given;
+  if (e.allocate == nullptr && block_.device().device_type != kDLCPU) {
+    e.allocate = &Placed::scratch;
+    e.workspace_context = this;
+  }
   twinops_report report{};
   report.struct_size = sizeof(report);
   const twinops_execution how{sizeof(twinops_execution),

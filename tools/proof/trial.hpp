@@ -7,6 +7,8 @@
 //   if (auto difference = first_difference(trial, expected, actual)) fail(describe(*difference));
 #pragma once
 
+#include <deque>
+
 #include "tools/proof/problem.hpp"
 
 namespace proof {
@@ -61,7 +63,7 @@ class Trial {
 class Placed {
  public:
   Placed(const Trial& trial, DLDevice device);
-  // Queues the call; throws twinops::Error. The parts of `execution` that are not given: none.
+  // Queues the call; throws twinops::Error. On a GPU a call that brings no allocator gets one here.
   twinops::Report run(const twinops::Execution& execution);
   // The same with nothing between the caller and the C ABI; the status is not looked at.
   twinops_status run(const twinops_execution& execution) const noexcept;
@@ -70,8 +72,11 @@ class Placed {
   Buffer take() &&;       // the same, to keep
 
  private:
+  static void* scratch(void* placed, std::size_t bytes, void* stream);
+
   const Trial& trial_;
   Buffer block_;
+  std::deque<Buffer> scratch_;  // kept until all work is done
   std::optional<Buffer> fetched_;
   std::vector<DLTensor> tensors_;
   std::vector<const DLTensor*> pointers_;

@@ -1,0 +1,113 @@
+// Packs: what one thread of the family's fast path owns at a time. Eight elements of a 16-bit type,
+// so that it writes a whole byte of the mask; four of float32, whose neighbour's four bits come by
+// a shuffle; four of float64, in two accesses.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels_cuda/launch.cuh"
+#include "numerics/dropout.hpp"
+
+#if defined(__CUDA_ARCH__)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+namespace twinops {
+
+template <class T>
+inline constexpr int kDropoutElements = sizeof(T) == 2 ? 8 : 4;
+
+template <class T>
+struct DropoutPack {
+  static constexpr int kElements = kDropoutElements<T>;
+  static constexpr int kWords = kElements * static_cast<int>(sizeof(T)) / 16;
+  uint4 words[kWords];
+
+  __device__ void load(const T* from, std::int64_t pack) {
+#pragma unroll
+    for (int k = 0; k < kWords; ++k)
+      words[k] = __ldcs(reinterpret_cast<const uint4*>(from) + pack * kWords + k);
+  }
+  __device__ void load_shared(const T* from, std::int64_t pack) {  // read again by other threads
+#pragma unroll
+    for (int k = 0; k < kWords; ++k)
+      words[k] = __ldg(reinterpret_cast<const uint4*>(from) + pack * kWords + k);
+  }
+  __device__ void store(T* to, std::int64_t pack) const {
+#pragma unroll
+    for (int k = 0; k < kWords; ++k)
+      __stcs(reinterpret_cast<uint4*>(to) + pack * kWords + k, words[k]);
+  }
+  __device__ void widen_to(compute_t<T> (&v)[kElements]) const {
+    const T* elements = reinterpret_cast<const T*>(words);
+#pragma unroll
+    for (int j = 0; j < kElements; ++j) v[j] = widen(elements[j]);
+  }
+  __device__ void narrow_from(const compute_t<T> (&v)[kElements]);
+};
+
+// Two floats to two halves in one instruction.
+__device__ inline std::uint32_t narrow_two(float a, float b, float16) {
+#if defined(__CUDA_ARCH__)
+  const __half2 two = __floats2half2_rn(a, b);
+  return *reinterpret_cast<const std::uint32_t*>(&two);
+#else
+  return 0;
+#endif
+}
+__device__ inline std::uint32_t narrow_two(float a, float b, bfloat16) {
+#if defined(__CUDA_ARCH__)
+  const __nv_bfloat162 two = __floats2bfloat162_rn(a, b);
+  return *reinterpret_cast<const std::uint32_t*>(&two);
+#else
+  return 0;
+#endif
+}
+
+template <class T>
+__device__ void DropoutPack<T>::narrow_from(const compute_t<T> (&v)[kElements]) {
+  if constexpr (sizeof(T) == 2) {
+    words[0] = make_uint4(narrow_two(v[0], v[1], T{}), narrow_two(v[2], v[3], T{}),
+                          narrow_two(v[4], v[5], T{}), narrow_two(v[6], v[7], T{}));
+  } else {
+    T* elements = reinterpret_cast<T*>(words);
+#pragma unroll
+    for (int j = 0; j < kElements; ++j) elements[j] = narrow<T>(v[j]);
+  }
+}
+
+// The bits of a pack's elements in a mask in memory, and the reverse. `whole`: the pack has all its
+// elements. Every thread of the warp calls store_pack_mask.
+template <int kElements>
+__device__ std::uint32_t load_pack_mask(const void* mask, bool bytes, std::int64_t pack) {
+  if (!bytes) {
+    const auto* m = static_cast<const std::uint8_t*>(mask);
+    if (kElements == 8) return __ldcs(m + pack);
+    return __ldg(m + pack / 2) >> (pack % 2 * 4) & 15u;
+  }
+  if (kElements == 8) return mask_bits(__ldcs(static_cast<const unsigned long long*>(mask) + pack));
+  return mask_bits(__ldcs(static_cast<const unsigned*>(mask) + pack));
+}
+
+template <int kElements>
+__device__ void store_pack_mask(void* mask, bool bytes, std::int64_t pack, bool whole,
+                                std::uint32_t bits) {
+  if (bytes) {
+    if (!whole) return;
+    const std::uint64_t ones = mask_bytes(bits);
+    if (kElements == 8)
+      __stcs(static_cast<unsigned long long*>(mask) + pack, ones);
+    else
+      __stcs(static_cast<unsigned*>(mask) + pack, static_cast<unsigned>(ones));
+  } else if (kElements == 8) {
+    if (whole) __stcs(static_cast<unsigned char*>(mask) + pack, static_cast<unsigned char>(bits));
+  } else {  // packs go by pairs, an even lane and the next; both are whole, or neither
+    const std::uint32_t upper = __shfl_down_sync(~0u, bits, 1);
+    if (whole && pack % 2 == 0)
+      __stcs(static_cast<unsigned char*>(mask) + pack / 2,
+             static_cast<unsigned char>(bits | upper << 4));
+  }
+}
+
+}  // namespace twinops

@@ -1,0 +1,175 @@
+#include "operators/random.hpp"
+
+#include <charconv>
+
+namespace twinops {
+namespace {
+
+std::string where(const Call& call, const char* attribute) {
+  return std::string(call.info().name) + ": " + attribute;
+}
+
+// "2, 3": integers between commas.
+std::vector<std::int64_t> read_list(const Call& call, const char* attribute) {
+  std::string_view text = call.text(attribute);
+  std::vector<std::int64_t> values;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    std::string_view word = text.substr(0, comma);
+    while (word.starts_with(' ')) word.remove_prefix(1);
+    std::int64_t value = 0;
+    const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (status != std::errc() || end != word.data() + word.size())
+      call.refuse(where(call, attribute), "expected integers between commas; got '" +
+                                              std::string(call.text(attribute)) + "'");
+    values.push_back(value);
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  return values;
+}
+
+// The whole tensor's shape and where `tensor` begins in it.
+struct Shard {
+  std::vector<std::int64_t> shape, start;
+};
+
+Shard read_shard(const Call& call, const Tensor& tensor) {
+  const auto rank = static_cast<std::size_t>(tensor.rank);
+  Shard shard{read_list(call, "global_shape"), read_list(call, "start")};
+  if (shard.shape.empty() && !shard.start.empty())
+    call.refuse(where(call, "start"), "is given without global_shape");
+  if (shard.shape.empty()) shard.shape.assign(tensor.shape, tensor.shape + rank);
+  if (shard.start.empty()) shard.start.assign(rank, 0);
+  for (const char* name : {"global_shape", "start"}) {
+    const std::size_t given = (name[0] == 'g' ? shard.shape : shard.start).size();
+    if (given != rank)
+      call.refuse(where(call, name), "expected " + std::to_string(rank) +
+                                         " numbers, one a dimension of the tensor; got " +
+                                         std::to_string(given));
+  }
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t size = shard.shape[i], start = shard.start[i];
+    if (start < 0 || size < 0 || start > size || tensor.shape[i] > size - start)
+      call.refuse(where(call, "start"), "the tensor of shape " + describe_shape(tensor) +
+                                            " does not lie inside global_shape along axis " +
+                                            std::to_string(i));
+  }
+  return shard;
+}
+
+std::vector<bool> read_shared_axes(const Call& call, int rank) {
+  std::vector<bool> shared(rank, false);
+  for (std::int64_t axis : read_list(call, "shared_axes")) {
+    if (axis < -rank || axis >= rank)
+      call.refuse(where(call, "shared_axes"), "axis " + std::to_string(axis) +
+                                                  " is not one of a tensor of " +
+                                                  std::to_string(rank) + " dimensions");
+    shared[axis < 0 ? axis + rank : axis] = true;
+  }
+  return shared;
+}
+
+const std::uint64_t* read_seeds(const Call& call, const Tensor& tensor, DrawStrides& strides) {
+  const Tensor* seeds = call.optional_tensor("seeds");
+  if (seeds == nullptr) return nullptr;
+  if (call.optional_tensor("seed_tensor") != nullptr || call.integer("seed") != 0)
+    call.refuse(call.where("seeds"), "another seed is given too");
+  if (tensor.rank == 0) call.refuse(call.where("seeds"), "a tensor of no dimensions has no rows");
+  std::int64_t rows = 1;
+  for (int i = tensor.rank - 2; i >= 0; --i) {
+    strides.row[i] = rows;
+    rows *= tensor.shape[i];
+  }
+  if (seeds->elements != rows || !seeds->contiguous)
+    call.refuse(call.where("seeds"), "expected " + std::to_string(rows) +
+                                         " elements without gaps, one a row; got shape " +
+                                         describe_shape(*seeds));
+  return static_cast<const std::uint64_t*>(seeds->data);
+}
+
+const std::uint64_t* read_word(const Call& call, const char* argument) {
+  const Tensor* t = call.optional_tensor(argument);
+  if (t == nullptr) return nullptr;
+  if (t->elements != 1)
+    call.refuse(call.where(argument), "expected one element; got shape " + describe_shape(*t));
+  return static_cast<const std::uint64_t*>(t->data);
+}
+
+// Fills strides.draw and returns how many draw indexes the whole tensor has.
+std::uint64_t number_draws(const Call& call, const Shard& shard, const std::vector<bool>& shared,
+                           bool rows, RandomArguments& r, DrawStrides& strides) {
+  std::int64_t draws = 1, last = r.first;
+  bool fits = true;
+  for (int i = static_cast<int>(shard.shape.size()) - 1; i >= 0; --i) {
+    const bool counts = !shared[i] && (!rows || i + 1 == static_cast<int>(shard.shape.size()));
+    strides.draw[i] = counts ? draws : 0;
+    if (!counts) continue;
+    std::int64_t along = 0;
+    fits = fits && !__builtin_mul_overflow(shard.start[i], draws, &along);
+    r.first += static_cast<std::uint64_t>(along);
+    fits = fits && !__builtin_mul_overflow(draws, shard.shape[i], &draws);
+  }
+  if (!fits || __builtin_add_overflow(last, draws, &last) || last > INT64_MAX - 4)
+    call.refuse(where(call, "element_offset"), "the whole tensor's indexes do not fit 63 bits");
+  return static_cast<std::uint64_t>(last);
+}
+
+std::uint64_t reserved_words(const RandomArguments& r, std::uint64_t draws) {
+  const std::uint64_t blocks = (draws + 3) / 4;
+  if (r.layout == RandomLayout::contiguous) return 4 * blocks;
+  if (r.layout == RandomLayout::triton) return 0;  // the next call takes another seed
+  return (blocks + r.period - 1) / r.period * 4;
+}
+
+void read_attributes(const Call& call, RandomArguments& r) {
+  const std::string_view layout = call.text("layout");
+  r.layout = layout == "strided"  ? RandomLayout::strided
+             : layout == "triton" ? RandomLayout::triton
+                                  : RandomLayout::contiguous;
+  if (call.integer("period") < 1)
+    call.refuse(where(call, "period"),
+                "expected 1 or more; got " + std::to_string(call.integer("period")));
+  if (call.integer("element_offset") < 0)
+    call.refuse(where(call, "element_offset"),
+                "expected 0 or more; got " + std::to_string(call.integer("element_offset")));
+  r.period = static_cast<std::uint64_t>(call.integer("period"));
+  r.seed = static_cast<std::uint64_t>(call.integer("seed"));
+  r.subsequence = static_cast<std::uint64_t>(call.integer("subsequence"));
+  r.offset = static_cast<std::uint64_t>(call.integer("offset"));
+  r.first = static_cast<std::uint64_t>(call.integer("element_offset"));
+  if (r.offset % 4 != 0)
+    call.refuse(where(call, "offset"),
+                "expected a multiple of 4; got " + std::to_string(call.integer("offset")));
+  if (r.seed_tensor != nullptr && r.seed != 0)
+    call.refuse(call.where("seed_tensor"), "the attribute seed is given too");
+  if (r.layout == RandomLayout::triton &&
+      (r.offset != 0 || r.subsequence != 0 || r.offset_tensor != nullptr))
+    call.refuse(where(call, "layout"),
+                "triton's sequence has a seed only; got an offset or a subsequence");
+}
+
+}  // namespace
+
+RandomArguments read_random(const Call& call, const Tensor& tensor, DrawStrides& strides) {
+  strides.draw.assign(tensor.rank, 0);
+  strides.row.assign(tensor.rank, 0);
+  RandomArguments r{};
+  r.seed_tensor = read_word(call, "seed_tensor");
+  r.offset_tensor = read_word(call, "offset_tensor");
+  read_attributes(call, r);
+  r.seeds = read_seeds(call, tensor, strides);
+  const Shard shard = read_shard(call, tensor);
+  const std::vector<bool> shared = read_shared_axes(call, tensor.rank);
+  const std::uint64_t draws = number_draws(call, shard, shared, r.seeds != nullptr, r, strides);
+  r.words = tensor.elements == 0 ? 0 : reserved_words(r, draws);
+  r.consecutive = r.seeds == nullptr;
+  std::int64_t expected = 1;
+  for (int i = tensor.rank - 1; i >= 0; --i) {
+    if (tensor.shape[i] != 1) r.consecutive &= strides.draw[i] == expected;
+    expected *= tensor.shape[i];
+  }
+  return r;
+}
+
+}  // namespace twinops

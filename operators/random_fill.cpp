@@ -1,0 +1,29 @@
+#include "operators/random_fill.hpp"
+
+#include "operators/overlap.hpp"
+
+namespace twinops {
+
+RandomFill read_random_fill(const Call& call, const char* name) {
+  const Tensor& out = call.tensor(name);
+  DrawStrides draws;
+  RandomFill fill{out.data, out.elements, false, {}, read_random(call, out, draws)};
+  refuse_overlaps(call, {});
+  if (out.elements == 0) return fill;
+  fill.flat = out.contiguous && fill.random.consecutive;
+  std::vector<std::int64_t> logical(out.rank), strides(out.rank);
+  std::int64_t step = 1;
+  for (int i = out.rank - 1; i >= 0; --i) {
+    logical[i] = step;
+    strides[i] = out.stride(i);
+    step *= out.shape[i];
+  }
+  if (!collapse<RandomFill::kOperands>(
+          fill.walk, out.rank, out.shape,
+          {logical.data(), strides.data(), draws.draw.data(), draws.row.data()}))
+    call.refuse(call.where(name),
+                "its strides need more than " + std::to_string(kMaxAxes) + " axes");
+  return fill;
+}
+
+}  // namespace twinops

@@ -1,0 +1,72 @@
+// bias_dropout_residual_grad: dx and dbias by hand, and what it refuses.
+#include <gtest/gtest.h>
+
+#include "numerics/fold.hpp"
+#include "tests/support/dropout_row.hpp"
+#include "tests/support/raw_call.hpp"
+
+namespace twinops::test {
+namespace {
+
+class BiasGradRow : public DropoutRow {};
+INSTANTIATE_TEST_SUITE_P(EveryRow, BiasGradRow, testing::ValuesIn(available_rows()), test_name);
+
+// Scratch memory for the sums of chunks on a device.
+Execution with_scratch(const std::string& row) {
+  Execution execution;
+  execution.row = row;
+  if (!row.starts_with("cuda")) return execution;
+  execution.allocate = [](void*, std::size_t bytes, void*) -> void* {
+    void* memory = nullptr;
+    twinops_allocate({kDLCUDA, 0}, bytes, &memory);
+    return memory;
+  };
+  execution.release = [](void*, void* memory, std::size_t, void*) {
+    twinops_synchronize({kDLCUDA, 0});
+    twinops_release({kDLCUDA, 0}, memory);
+  };
+  return execution;
+}
+
+TEST_P(BiasGradRow, SumsTheRowsInOneOrder) {
+  constexpr std::int64_t kRows = 2500, kColumns = 7;
+  constexpr std::size_t kN = kRows * kColumns;
+  Floats dy(kN), dx(kN), dbias(kColumns);
+  for (std::size_t i = 0; i < kN; ++i) dy[i] = static_cast<float>(i * 7919 % 1013) * 0.001f - 0.37f;
+  const OnDevice dy_at(GetParam(), dy), dx_at(GetParam(), dx), dbias_at(GetParam(), dbias);
+  const Shape shape = {kRows, kColumns};
+  DropoutOptions options{.p = 0.3};
+  options.random.seed = 21;
+  const Bytes kept = draw(shape, options).mask;
+  bias_dropout_residual_grad(dy_at.tensor(shape), dx_at.tensor(shape), dbias_at.tensor({kColumns}),
+                             {}, options, with_scratch(GetParam()));
+  dx_at.read(dx);
+  dbias_at.read(dbias);
+  const float scale = 1.0f / (1.0f - 0.3f);
+  for (std::size_t i = 0; i < kN; ++i) ASSERT_EQ(dx[i], kept[i] != 0 ? dy[i] * scale : 0.0f) << i;
+  for (std::size_t c = 0; c < kColumns; ++c) {
+    Floats column;
+    for (std::size_t row = 0; row < kRows; ++row) column.push_back(dx[row * kColumns + c]);
+    EXPECT_EQ(dbias[c], folded_sum(column.data(), kRows)) << "column " << c;
+  }
+}
+
+TEST(BiasGrad, RefusesWhatItCannotSum) {
+  float dy[40] = {}, dx[80] = {}, dbias[10];
+  View dy_view{dy, kF32, {4, 10}}, dx_view{dx, kF32, {4, 10}, {20, 1}},
+      dbias_view{dbias, kF32, {9}};
+  RawCall call("bias_dropout_residual_grad");
+  call.add("dy", dy_view);
+  call.add("dx", dx_view);
+  call.add("dbias", dbias_view);
+  EXPECT_EQ(call.run(), TWINOPS_INVALID_ARGUMENT);
+  EXPECT_STREQ(twinops_last_error(),
+               "bias_dropout_residual_grad: dbias: expected float32[10]; got float32[9]");
+  dbias_view.reshape({10});
+  EXPECT_EQ(call.run(), TWINOPS_INVALID_ARGUMENT);
+  EXPECT_STREQ(twinops_last_error(),
+               "bias_dropout_residual_grad: dx: has gaps, but dbias is asked for");
+}
+
+}  // namespace
+}  // namespace twinops::test
