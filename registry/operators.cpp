@@ -42,10 +42,9 @@ constexpr auto table() {
   return std::array{Operator{&Op::info, &run<Op>}...};
 }
 
-constexpr auto kOperators =
-    table<CheckFiniteAndUnscale, UpdateLossScaling, Dropout, DropoutGrad, BiasDropoutResidual,
-          BiasDropoutResidualGrad, Softmax, LogSoftmax, SoftmaxGrad, LogSoftmaxGrad, PhiloxWords,
-          Uniform>();
+constexpr auto kOperators = table<CheckFiniteAndUnscale, UpdateLossScaling, Dropout, DropoutGrad,
+                                  BiasDropoutResidual, BiasDropoutResidualGrad, Softmax, LogSoftmax,
+                                  SoftmaxGrad, LogSoftmaxGrad, PhiloxWords, Uniform>();
 
 }  // namespace
 
