@@ -11,8 +11,9 @@ std::vector<Timing> check_finite_and_unscale_timings() {
       timings.push_back(
           {std::string("check_finite_and_unscale/") + twinops_type_name(type) + "/" + list.name,
            2 * list.bytes, list.where, [list] {
-             return proof::Problem("check_finite_and_unscale")
-                 .input("x", list.tensors, proof::ordinary())
+             proof::Problem problem("check_finite_and_unscale");
+             problem.one_array = true;
+             return problem.input("x", list.tensors, proof::ordinary())
                  .input("scale", {{twinops::kFloat32, {}}}, proof::constant(1))
                  .output("out", proof::in_place(list.tensors, "x"))
                  .output("found_inf", {{twinops::kFloat32, {}}}, proof::constant(0));

@@ -12,8 +12,9 @@ std::vector<Timing> update_loss_scaling_timings() {
       timings.push_back(
           {std::string("update_loss_scaling/") + twinops_type_name(type) + "/" + list.name,
            list.bytes, list.where, [=] {
-             return proof::Problem("update_loss_scaling")
-                 .input("x", list.tensors, proof::ordinary())
+             proof::Problem problem("update_loss_scaling");
+             problem.one_array = true;
+             return problem.input("x", list.tensors, proof::ordinary())
                  .input("found_inf", {scale}, proof::constant(1))
                  .input("scale", {scale}, proof::constant(65536))
                  .input("good_steps", {steps}, proof::constant(0))

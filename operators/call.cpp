@@ -31,7 +31,7 @@ std::string names_of(const Infos& infos) {
 
 Call::Call(const OperatorInfo& info) : info_(info) {
   arguments_.reserve(info.arguments.size());
-  for (const auto& argument : info.arguments) arguments_.push_back({&argument, false, {}});
+  for (const auto& argument : info.arguments) arguments_.push_back({&argument, false, {}, nullptr});
   attributes_.reserve(info.attributes.size());
   for (const auto& attribute : info.attributes) attributes_.push_back(attribute.default_value);
   attributes_given_.resize(attributes_.size());
@@ -71,6 +71,13 @@ void Call::bind(const char* argument, const DLTensor* const* tensors, std::size_
   if (count != 0 && tensors == nullptr) refuse(name, "its array of tensors is NULL");
   if (!is_list && count > 1) refuse(name, "expected one tensor; got " + std::to_string(count));
   bound.given = is_list || count == 1;
+  bound.array = tensors;
+  for (const Bound& other : arguments_) {
+    if (&other == &bound || !(other.info->types == bound.info->types)) continue;
+    if (other.array != tensors || other.tensors.size() != count || count == 0) continue;
+    bound.tensors = other.tensors;
+    return;
+  }
   try {
     read_tensors(tensors, count, bound.info->types, bound.tensors);
   } catch (const Error& error) {  // the place is put in words only when it is needed

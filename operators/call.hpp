@@ -35,8 +35,15 @@ class Call {
     const ArgumentInfo* info;
     bool given = false;
     std::vector<Tensor> tensors;
+    const DLTensor* const* array = nullptr;  // that they were read from
   };
   const std::vector<Bound>& arguments() const { return arguments_; }
+  const Bound& argument(const char* name) const { return arguments_[argument_index(name)]; }
+  // Whether a list came twice, as the very same array: then every member is in place, and nothing
+  // about it need be asked again.
+  static bool is_same_array(const Bound& a, const Bound& b) {
+    return a.array != nullptr && a.array == b.array && a.tensors.size() == b.tensors.size();
+  }
 
   // "check_finite_and_unscale: x[3]"; without an index where the argument is one tensor.
   std::string where(const char* argument, std::size_t index = 0) const;

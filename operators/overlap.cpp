@@ -132,10 +132,10 @@ bool same_memory(const Tensor& a, const Tensor& b) {
 }
 
 // The list that may be written over `input`, member over member; nullptr if there is none.
-const std::vector<Tensor>* overwriting_list(const Call& call, std::span<const InPlace> in_place,
-                                            const Call::Bound& input) {
+const Call::Bound* overwriting_list(const Call& call, std::span<const InPlace> in_place,
+                                    const Call::Bound& input) {
   for (const InPlace& pair : in_place)
-    if (std::strcmp(pair.in, input.info->name) == 0) return &call.list(pair.out);
+    if (std::strcmp(pair.in, input.info->name) == 0) return &call.argument(pair.out);
   return nullptr;
 }
 
@@ -157,7 +157,9 @@ void refuse_overlaps(const Call& call, std::span<const InPlace> in_place) {
     const auto run = static_cast<std::ptrdiff_t>(extents.size());
     const Call::Bound& bound = call.arguments()[a];
     const bool output = bound.info->direction == ArgumentInfo::Direction::output;
-    const auto* outs = output ? nullptr : overwriting_list(call, in_place, bound);
+    const Call::Bound* over = output ? nullptr : overwriting_list(call, in_place, bound);
+    if (over != nullptr && Call::is_same_array(*over, bound)) continue;
+    const auto* outs = over == nullptr ? nullptr : &over->tensors;
     for (std::size_t i = 0; i < bound.tensors.size(); ++i) {
       const Tensor& t = bound.tensors[i];
       if (t.elements == 0) continue;

@@ -56,6 +56,7 @@ class TypeSet {
  public:
   template <class... T>
   constexpr TypeSet(T... types) : bits_(((1u << static_cast<unsigned>(types)) | ... | 0u)) {}
+  constexpr bool operator==(const TypeSet&) const = default;
   constexpr bool has(Type type) const { return bits_ >> static_cast<unsigned>(type) & 1u; }
   std::string describe() const;  // "float16, bfloat16"
 

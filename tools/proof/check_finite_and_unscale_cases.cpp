@@ -12,11 +12,13 @@ struct Options {
   bool found_before = false;
   const char* check = "output";
   bool reset = false;
+  bool one_array = false;
 };
 
 Problem problem_of(const ListPair& list, Fill values, const Options& o) {
-  return Problem("check_finite_and_unscale")
-      .input("x", list.x, std::move(values))
+  Problem problem("check_finite_and_unscale");
+  problem.one_array = o.one_array;
+  return problem.input("x", list.x, std::move(values))
       .input("scale", {{o.scale_type, {}}}, constant(o.scale))
       .output("out", list.out)
       .output("found_inf", {{o.found_type, {1}}}, constant(o.found_before))
@@ -40,7 +42,7 @@ class Cases {
 void add_both(Cases& cases, const ListPair& list) {
   cases.add(list, ", whole range", whole_range(), {.reset = true});
   cases.add(list, ", finite, check input", all_finite(),
-            {.scale = 65536, .found_type = twinops::kFloat32, .check = "input"});
+            {.scale = 65536, .found_type = twinops::kFloat32, .check = "input", .one_array = true});
 }
 
 ListPair one_tensor(DLDataType type, std::int64_t n, bool over = false) {

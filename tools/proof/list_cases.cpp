@@ -125,8 +125,8 @@ std::vector<ListPair> edge_lists(DLDataType type) {
              of_sizes(type, 2000, [](std::int64_t i) { return i * 37 % 256; }));
   lists.both("7000 tensors of 1 to 3",
              of_sizes(type, 7000, [](std::int64_t i) { return i % 3 + 1; }));
-  // Around 2 MiB, where a CUDA launch begins to give a thread several packs of 16 bytes; and members
-  // that share its blocks below, at and above that.
+  // Around 2 MiB, where a CUDA launch begins to give a thread several packs of 16 bytes; and
+  // members that share its blocks below, at and above that.
   const std::int64_t wave = (std::int64_t{1} << 21) / static_cast<std::int64_t>(size_of(type));
   for (const std::int64_t n : {wave - 1, wave, wave + 1})
     lists.over("one tensor of " + std::to_string(n), {{type, {n}}});

@@ -58,6 +58,17 @@ std::size_t lay_out(const Problem& problem, std::vector<Trial::Place>& places) {
   return aligned(at);
 }
 
+// The argument that all tensors of `a` lie over, if there is one of as many.
+const twinops_argument* find_under(const Argument& a, const std::vector<twinops_argument>& before) {
+  const auto lies_over = [&](const twinops_argument& other) {
+    return other.count == a.tensors.size() &&
+           std::all_of(a.tensors.begin(), a.tensors.end(),
+                       [&](const TensorSpec& t) { return t.over == other.name; });
+  };
+  const auto found = std::find_if(before.begin(), before.end(), lies_over);
+  return found == before.end() ? nullptr : &*found;
+}
+
 twinops_attribute c_attribute(const Attribute& a) {
   const char* name = a.name.c_str();
   if (const auto* v = std::get_if<bool>(&a.value)) return TWINOPS_BOOL_ATTRIBUTE(name, *v);
@@ -120,8 +131,10 @@ Placed::Placed(const Trial& trial, DLDevice device)
   for (const DLTensor& t : tensors_) pointers_.push_back(&t);
   std::size_t first = 0;
   for (const Argument& a : trial.problem().arguments) {
-    arguments_.push_back(
-        TWINOPS_ARGUMENT(a.name.c_str(), pointers_.data() + first, a.tensors.size()));
+    const twinops_argument* under = trial.problem().one_array ? find_under(a, arguments_) : nullptr;
+    arguments_.push_back(TWINOPS_ARGUMENT(
+        a.name.c_str(), under != nullptr ? under->tensors : pointers_.data() + first,
+        a.tensors.size()));
     first += a.tensors.size();
   }
   for (const Attribute& a : trial.problem().attributes) attributes_.push_back(c_attribute(a));

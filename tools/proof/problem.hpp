@@ -99,6 +99,7 @@ struct Problem {
   std::vector<Argument> arguments;
   std::vector<Attribute> attributes;
   std::size_t guard = 64;  // bytes of 0xca between tensors, at least
+  bool one_array = false;  // an output wholly over an input comes as the input's own array
 
  private:
   template <class V>
