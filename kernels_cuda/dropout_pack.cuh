@@ -77,6 +77,14 @@ __device__ void DropoutPack<T>::narrow_from(const compute_t<T> (&v)[kElements]) 
   }
 }
 
+// Sets a bit of a pack's mask if its element is kept: one instruction under the predicate that
+// selects the element, where the compiler would make a word of each predicate and join the words.
+__device__ inline void set_bit_if(bool kept, std::uint32_t& bits, std::uint32_t bit) {
+  asm("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\t@p or.b32 %0, %0, %2;\n\t}"
+      : "+r"(bits)
+      : "r"(static_cast<std::uint32_t>(kept)), "r"(bit));
+}
+
 // The bits of a pack's elements in a mask in memory, and the reverse. `whole`: the pack has all its
 // elements. Every thread of the warp calls store_pack_mask.
 template <int kElements>
@@ -90,10 +98,9 @@ __device__ std::uint32_t load_pack_mask(const void* mask, bool bytes, std::int64
   return mask_bits(__ldcs(static_cast<const unsigned*>(mask) + pack));
 }
 
-template <int kElements>
-__device__ void store_pack_mask(void* mask, bool bytes, std::int64_t pack, bool whole,
-                                std::uint32_t bits) {
-  if (bytes) {
+template <int kElements, bool kBytes>
+__device__ void store_pack_mask(void* mask, std::int64_t pack, bool whole, std::uint32_t bits) {
+  if constexpr (kBytes) {
     if (!whole) return;
     const std::uint64_t ones = mask_bytes(bits);
     if (kElements == 8)

@@ -1,0 +1,90 @@
+// Eight elements of dropout and their byte of mask, one element after the other: what the family's
+// fast path does not take.
+#pragma once
+
+#include "kernels_cuda/launch.cuh"
+#include "operators/dropout_work.hpp"
+
+namespace twinops {
+
+// Elements [8 unit, 8 unit + 8) and their byte of mask, one by one, wherever they lie.
+template <class T>
+__device__ void dropout_unit(const DropoutWork& work, const Sequence& sequence, std::int64_t unit) {
+  using Source = DropoutWork::Source;
+  using Sink = DropoutWork::Sink;
+  using F = compute_t<T>;
+  constexpr int kOperands = DropoutWork::kOperands;
+  const Layout<kOperands>& walk = work.walk;
+  WordReader reader(work.random.layout, work.random.period);
+  std::uint32_t bits = 0;
+  for (int j = 0; j < 8; ++j) {
+    const std::int64_t i = unit * 8 + j;
+    if (i >= work.elements) break;
+    std::int64_t rest = i, offset[kOperands] = {};
+    for (int axis = walk.rank - 1; axis >= 0; --axis) {
+      const std::int64_t index = axis == 0 ? rest : rest % walk.size[axis];
+      if (axis != 0) rest /= walk.size[axis];
+      for (int k = 0; k < kOperands; ++k) offset[k] += index * walk.stride[k][axis];
+    }
+    bool kept = work.source == Source::all;
+    if (work.source == Source::draw) {
+      Sequence s = sequence;
+      if (work.random.seeds != nullptr) s.seed = work.random.seeds[offset[DropoutWork::kRow]];
+      const std::uint64_t e =
+          work.random.first + static_cast<std::uint64_t>(offset[DropoutWork::kDraw]);
+      kept = work.keep.has(reader.word(s, e));
+    } else if (work.source == Source::bits) {
+      kept = static_cast<const std::uint8_t*>(work.mask_in)[unit] >> j & 1;
+    } else if (work.source == Source::bytes) {
+      kept = static_cast<const std::uint8_t*>(work.mask_in)[i] != 0;
+    }
+    bits |= static_cast<std::uint32_t>(kept) << j;
+    const auto read = [&](const void* from, int operand) {
+      return from == nullptr ? F(0) : widen(static_cast<const T*>(from)[offset[operand]]);
+    };
+    const F x = read(work.x, DropoutWork::kX), bias = read(work.bias, DropoutWork::kBias),
+            residual = read(work.residual, DropoutWork::kResidual);
+    static_cast<T*>(work.y)[offset[DropoutWork::kY]] =
+        narrow<T>(dropped_out<F>(kept, x, static_cast<F>(work.scale),
+                                 {work.bias != nullptr, work.residual != nullptr, bias, residual}));
+    if (work.sink == Sink::bytes) static_cast<std::uint8_t*>(work.mask_out)[i] = kept;
+  }
+  if (work.sink == Sink::bits)
+    static_cast<std::uint8_t*>(work.mask_out)[unit] = static_cast<std::uint8_t>(bits);
+}
+
+// The same where elements and draws follow one another. A loop of few registers: it ends the fast
+// path, whose packs need them.
+template <class T>
+__device__ void dropout_flat_unit(const DropoutWork& work, const Sequence& sequence,
+                                  std::int64_t unit) {
+  using Source = DropoutWork::Source;
+  using Sink = DropoutWork::Sink;
+  using F = compute_t<T>;
+  std::uint32_t bits = 0;
+#pragma unroll 1
+  for (std::int64_t i = unit * 8; i < min(unit * 8 + 8, work.elements); ++i) {
+    bool kept = work.source == Source::all;
+    if (work.source == Source::draw)
+      kept = work.keep.has(word_of(RandomLayout::contiguous, 1, sequence,
+                                   work.random.first + static_cast<std::uint64_t>(i)));
+    else if (work.source == Source::bits)
+      kept = static_cast<const std::uint8_t*>(work.mask_in)[unit] >> (i % 8) & 1;
+    else if (work.source == Source::bytes)
+      kept = static_cast<const std::uint8_t*>(work.mask_in)[i] != 0;
+    bits |= static_cast<std::uint32_t>(kept) << (i % 8);
+    const auto read = [&](const void* from, std::int64_t at) {
+      return from == nullptr ? F(0) : widen(static_cast<const T*>(from)[at]);
+    };
+    const F x = read(work.x, i), bias = read(work.bias, i % work.bias_period),
+            residual = read(work.residual, i);
+    static_cast<T*>(work.y)[i] =
+        narrow<T>(dropped_out<F>(kept, x, static_cast<F>(work.scale),
+                                 {work.bias != nullptr, work.residual != nullptr, bias, residual}));
+    if (work.sink == Sink::bytes) static_cast<std::uint8_t*>(work.mask_out)[i] = kept;
+  }
+  if (work.sink == Sink::bits)
+    static_cast<std::uint8_t*>(work.mask_out)[unit] = static_cast<std::uint8_t>(bits);
+}
+
+}  // namespace twinops
