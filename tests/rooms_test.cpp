@@ -190,34 +190,54 @@ TEST(Rooms, TheCheckLeavesRightArrowsAlone) {
             Names{});
 }
 
+// The names that an operator's parts may have: its own, or that of a sibling with whom it shares a
+// file: log_softmax_grad has parts in log_softmax, softmax_grad and softmax.
+Names siblings(const std::string& op) {
+  Names names = {op};
+  if (op.starts_with("log_")) names.push_back(op.substr(4));
+  for (const std::string& name : Names(names))
+    if (name.ends_with("_grad")) names.push_back(name.substr(0, name.size() - 5));
+  return names;
+}
+
 // Whoever knows an operator's name finds every part of it.
 TEST(Stations, OfEveryOperator) {
   NEEDS_SOURCES;
+  constexpr struct {
+    const char *folder, *ending;
+  } kStations[] = {{"operators/", ".hpp"},   {"operators/", ".cpp"},
+                   {"kernels_cpu/", ".cpp"}, {"kernels_cpu/", "_reference.cpp"},
+                   {"kernels_cuda/", ".cu"}, {"tools/proof/", "_cases.cpp"},
+                   {"tests/", "_test.cpp"},  {"docs/operators/", ".md"}};
   for (std::size_t i = 0; i < twinops_operator_count(); ++i) {
     const std::string op = twinops_operator_at(i)->name;
-    for (const std::string& part :
-         {"operators/" + op + ".hpp", "operators/" + op + ".cpp", "kernels_cpu/" + op + ".cpp",
-          "kernels_cpu/" + op + "_reference.cpp", "kernels_cuda/" + op + ".cu",
-          "tools/proof/" + op + "_cases.cpp", "tests/" + op + "_test.cpp",
-          "docs/operators/" + op + ".md"})
-      EXPECT_TRUE(fs::exists(source_folder() / part)) << part << " is missing";
+    for (const auto& station : kStations) {
+      const Names names = siblings(op);
+      EXPECT_TRUE(std::any_of(names.begin(), names.end(),
+                              [&](const std::string& name) {
+                                return fs::exists(source_folder() /
+                                                  (station.folder + name + station.ending));
+                              }))
+          << station.folder + op + station.ending << " is missing";
+    }
   }
 }
 
-// The document of an operator names all that its table names.
+// The pages of an operator and its siblings name all that its table names.
 TEST(Stations, DocumentsNameEveryArgumentAndAttribute) {
   NEEDS_SOURCES;
   for (std::size_t i = 0; i < twinops_operator_count(); ++i) {
     const twinops_operator_info& op = *twinops_operator_at(i);
-    const std::string text =
-        read(source_folder() / "docs" / "operators" / (std::string(op.name) + ".md"));
-    for (std::size_t a = 0; a < op.argument_count; ++a)
-      EXPECT_NE(text.find("| `" + std::string(op.arguments[a]->name) + "` |"), std::string::npos)
-          << op.name << ": " << op.arguments[a]->name;
+    std::string text;
+    for (const std::string& name : siblings(op.name))
+      text += read(source_folder() / "docs" / "operators" / (name + ".md"));
+    const auto expect_named = [&](const char* name) {
+      EXPECT_NE(text.find("`" + std::string(name) + "`"), std::string::npos)
+          << op.name << ": " << name;
+    };
+    for (std::size_t a = 0; a < op.argument_count; ++a) expect_named(op.arguments[a]->name);
     for (std::size_t a = 0; a < op.attribute_count; ++a)
-      EXPECT_NE(text.find("| `" + std::string(op.attributes[a]->default_value.name) + "` |"),
-                std::string::npos)
-          << op.name << ": " << op.attributes[a]->default_value.name;
+      expect_named(op.attributes[a]->default_value.name);
   }
 }
 
