@@ -52,8 +52,9 @@ struct Vec {
   TWINOPS_INLINE friend Vec exponent_bits(Vec t, Bits add) {
     using BitBatch = xsimd::batch<Bits, TWINOPS_ARCH>;
     constexpr int kShift = sizeof(T) == 4 ? 23 : 52;
-    const BitBatch bits = xsimd::bitwise_cast<BitBatch>(t.v);
-    return {xsimd::bitwise_cast<Batch>((bits << kShift) + BitBatch(add))};
+    // Not xsimd's bitwise_cast: its template argument changed between releases.
+    const BitBatch bits = twinops::bit_cast<BitBatch>(t.v);
+    return {twinops::bit_cast<Batch>((bits << kShift) + BitBatch(add))};
   }
 };
 
