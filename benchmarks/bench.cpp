@@ -69,7 +69,9 @@ void count(benchmark::State& state, std::int64_t bytes, double seconds) {
 // Fills the L2 caches of `threads` threads with other things.
 class Flush {
  public:
-  explicit Flush(int threads) : threads_(threads), bytes_(threads * kBytes) {}
+  explicit Flush(int threads) : threads_(threads), bytes_(threads * kBytes) {
+    std::fill_n(from_.data(), bytes_, std::byte{1});  // memory of its own, not the page of zeros
+  }
   void operator()() const {
     copy_loop(reinterpret_cast<char*>(to_.data()), reinterpret_cast<char*>(from_.data()), bytes_,
               threads_);
@@ -114,17 +116,19 @@ void time_on_cpu(benchmark::State& state, const Timing& timing, const std::strin
   const std::int64_t bytes = timing.bytes / 2;  // read once and written once
   const proof::Buffer from(twinops::kHost, static_cast<std::size_t>(bytes));
   const proof::Buffer to(twinops::kHost, static_cast<std::size_t>(bytes));
+  const proof::Buffer scaled(twinops::kHost, static_cast<std::size_t>(bytes));
   std::fill_n(reinterpret_cast<float*>(from.data()), bytes / 4, 1.5f);
-  std::fill_n(reinterpret_cast<float*>(to.data()), bytes / 4, 1.5f);
-  float factor = 1;
-  benchmark::DoNotOptimize(factor);
+  std::fill_n(reinterpret_cast<float*>(scaled.data()), bytes / 4, 1.5f);
+  const volatile float one = 1;  // which the loop must not know
+  const float factor = one;
   const Flush flush(threads);
   Samples ours, scale, copy;
   for (auto _ : state) {
     // In turns, so that a disturbance of the machine meets all three.
     ours.add(flush, [&] { placed.run(execution); });
-    scale.add(flush,
-              [&] { scale_loop(reinterpret_cast<float*>(to.data()), bytes / 4, factor, threads); });
+    scale.add(flush, [&] {
+      scale_loop(reinterpret_cast<float*>(scaled.data()), bytes / 4, factor, threads);
+    });
     copy.add(flush, [&] {
       copy_loop(reinterpret_cast<char*>(to.data()), reinterpret_cast<char*>(from.data()), bytes,
                 threads);
