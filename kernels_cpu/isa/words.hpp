@@ -95,15 +95,16 @@ TWINOPS_INLINE std::uint32_t mask_word(xsimd::batch_bool<T, Arch> m) {
 // Lane j of the answer is bit j; T: float or double.
 template <class T, class Arch>
 TWINOPS_INLINE xsimd::batch_bool<T, Arch> lanes_of(std::uint64_t bits) {
-#if defined(__AVX512BW__)
   using Bool = xsimd::batch_bool<T, Arch>;
+#if defined(__AVX512BW__)
   return Bool(static_cast<typename Bool::register_type>(bits));
 #else
   using Word = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
   using Batch = xsimd::batch<Word, Arch>;
   alignas(64) constexpr Word kPlaces[8] = {1, 2, 4, 8, 16, 32, 64, 128};
   const Batch places = Batch::load_aligned(kPlaces);
-  return xsimd::bool_cast((Batch(static_cast<Word>(bits)) & places) == places);
+  // Not xsimd's cast of masks: its name changed between releases.
+  return twinops::bit_cast<Bool>((Batch(static_cast<Word>(bits)) & places) == places);
 #endif
 }
 
