@@ -65,32 +65,36 @@ __device__ __forceinline__ void store_elements(T* row, std::int64_t step, std::i
   }
 }
 
+constexpr int log2_of(int power) { return power == 1 ? 0 : 1 + log2_of(power / 2); }
+
+// s[0..kCount) in half until kUntil values are left. A recursion: the compiler does not unroll a
+// loop whose inner loop halves, and s then lives in local memory, which costs half of the copy rate.
+template <int kCount, int kUntil, class F>
+__device__ __forceinline__ void fold_places(F* s) {
+  if constexpr (kCount > kUntil) {
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) s[i] = s[i] + s[i + kCount / 2];
+    fold_places<kCount / 2, kUntil>(s);
+  }
+}
+
 // The sum over R vectors of V values in each of G neighbouring lanes, element (r * G + lane) * V +
 // e at s[r * V + e]: folded from the top index bit down, so registers first, then lanes, then
 // places. Lanes hand over half of their places at a step, so that no sum is made twice; at the end
 // every lane has the result.
 template <int G, int R, int V, class F>
 __device__ __forceinline__ F fold_lanes(const F (&values)[R * V]) {
+  constexpr int kHandOvers = log2_of(G < V ? G : V), kLeft = V >> kHandOvers;
   F s[R * V];
 #pragma unroll
   for (int i = 0; i < R * V; ++i) s[i] = values[i];
+  fold_places<R * V, V>(s);
 #pragma unroll
-  for (int half = R / 2; half > 0; half /= 2)
-#pragma unroll
-    for (int i = 0; i < half * V; ++i) s[i] = s[i] + s[i + half * V];
-
-  constexpr int kHandOvers = []() constexpr {
-    int n = 0;
-    for (int g = G, v = V; g > 1 && v > 1; g /= 2, v /= 2) ++n;
-    return n;
-  }
-  ();
-  const unsigned lane = threadIdx.x;
-#pragma unroll
-  for (int k = 0, mask = G / 2; mask > 0; ++k, mask /= 2) {
+  for (int k = 0; k < log2_of(G); ++k) {
+    const unsigned mask = G >> (k + 1);
     if (k < kHandOvers) {
       const int keep = V >> (k + 1);
-      const bool upper = (lane & mask) != 0;
+      const bool upper = (threadIdx.x & mask) != 0;
 #pragma unroll
       for (int e = 0; e < keep; ++e) {
         const F mine = upper ? s[e + keep] : s[e], theirs = upper ? s[e] : s[e + keep];
@@ -98,19 +102,15 @@ __device__ __forceinline__ F fold_lanes(const F (&values)[R * V]) {
       }
     } else {
 #pragma unroll
-      for (int e = 0; e < (V >> kHandOvers); ++e)
-        s[e] = s[e] + __shfl_xor_sync(kAllLanes, s[e], mask);
+      for (int e = 0; e < kLeft; ++e) s[e] = s[e] + __shfl_xor_sync(kAllLanes, s[e], mask);
     }
   }
 #pragma unroll
   for (int k = 0; k < kHandOvers; ++k)
 #pragma unroll
-    for (int e = 0; e < (V >> kHandOvers); ++e)
+    for (int e = 0; e < kLeft; ++e)
       s[e] = s[e] + __shfl_xor_sync(kAllLanes, s[e], G / 2 >> k);
-#pragma unroll
-  for (int half = (V >> kHandOvers) / 2; half > 0; half /= 2)
-#pragma unroll
-    for (int e = 0; e < half; ++e) s[e] = s[e] + s[e + half];
+  fold_places<kLeft, 1>(s);
   return s[0];
 }
 
@@ -126,8 +126,8 @@ __device__ __forceinline__ double greatest_or_nan(double a, double b) {
 template <int G, class F>
 __device__ __forceinline__ F greatest_of_lanes(F max) {
 #pragma unroll
-  for (int mask = G / 2; mask > 0; mask /= 2)
-    max = greatest_or_nan(max, __shfl_xor_sync(kAllLanes, max, mask));
+  for (int k = 1; k <= log2_of(G); ++k)
+    max = greatest_or_nan(max, __shfl_xor_sync(kAllLanes, max, G >> k));
   return max;
 }
 

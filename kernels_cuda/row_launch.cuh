@@ -52,6 +52,33 @@ __device__ __forceinline__ void share_part(Part* place, Part part, int blocks) {
   if (lane == 0) *place = part;
 }
 
+// ChunkTree of a warp, all of whose lanes add the same: its partial sums stand in shared memory.
+template <class Part>
+class WarpTree {
+ public:
+  static constexpr int kLevels = 48;
+
+  __device__ explicit WarpTree(Part* partial) : partial_(partial) {}
+  __device__ void add(Part part) {
+    int level = 0;
+    for (; count_ >> level & 1; ++level) part = partial_[level] + part;
+    __syncwarp();
+    partial_[level] = part;
+    __syncwarp();
+    ++count_;
+  }
+  __device__ Part total() const {
+    Part part{};
+    for (int level = 0; count_ >> level != 0; ++level)
+      if (count_ >> level & 1) part = partial_[level] + part;
+    return part;
+  }
+
+ private:
+  Part* partial_;
+  std::uint64_t count_ = 0;
+};
+
 inline int device_attribute(cudaDeviceAttr attribute, int device) {
   int value = 0;
   check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");

@@ -93,11 +93,13 @@ __device__ __forceinline__ F join_sums(const F* sums, int count) {
     s[i] = at < count ? sums[at] : F(0);
   }
 #pragma unroll
-  for (int step = 1; step < kPerLane; step *= 2)
+  for (int k = 0; k < log2_of(kPerLane); ++k)
 #pragma unroll
-    for (int i = 0; i < kPerLane; i += 2 * step) s[i] = s[i] + s[i + step];
+    for (int i = 0; i < kPerLane >> (k + 1); ++i)
+      s[i << (k + 1)] = s[i << (k + 1)] + s[(2 * i + 1) << k];
 #pragma unroll
-  for (int mask = 1; mask < kWarp; mask *= 2) s[0] = s[0] + __shfl_xor_sync(kAllLanes, s[0], mask);
+  for (int k = 0; k < log2_of(kWarp); ++k)
+    s[0] = s[0] + __shfl_xor_sync(kAllLanes, s[0], 1 << k);
   return s[0] + F(0);
 }
 

@@ -155,13 +155,14 @@ __device__ __forceinline__ SoftmaxPart<F> join_parts(const SoftmaxPart<F>* parts
     if (at < count) p[i] = parts[at];
   }
 #pragma unroll
-  for (int step = 1; step < kPerLane; step *= 2)
+  for (int k = 0; k < log2_of(kPerLane); ++k)
 #pragma unroll
-    for (int i = 0; i < kPerLane; i += 2 * step) p[i] = p[i] + p[i + step];
+    for (int i = 0; i < kPerLane >> (k + 1); ++i)
+      p[i << (k + 1)] = p[i << (k + 1)] + p[(2 * i + 1) << k];
 #pragma unroll
-  for (int mask = 1; mask < kWarp; mask *= 2) {
-    const SoftmaxPart<F> other{__shfl_xor_sync(kAllLanes, p[0].max, mask),
-                               __shfl_xor_sync(kAllLanes, p[0].sum, mask)};
+  for (int k = 0; k < log2_of(kWarp); ++k) {
+    const SoftmaxPart<F> other{__shfl_xor_sync(kAllLanes, p[0].max, 1 << k),
+                               __shfl_xor_sync(kAllLanes, p[0].sum, 1 << k)};
     p[0] = p[0] + other;
   }
   return p[0];
@@ -212,6 +213,7 @@ __global__ void __launch_bounds__(kMiddleChunks* kWarp)
 template <class F>
 struct LongShared {  // then: weights of the chunks that wait, 1024 each
   SoftmaxPart<F> parts[kLongUnits];
+  SoftmaxPart<F> trees[kLongWarps][WarpTree<SoftmaxPart<F>>::kLevels];
   F max[kLongWarps * kMostWaiting];
 };
 
@@ -262,7 +264,7 @@ __global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
           share_part(shared.parts + u, reduce_chunk(u, seen++), plan.blocks);
           continue;
         }
-        ChunkTree<SoftmaxPart<F>> tree;
+        WarpTree<SoftmaxPart<F>> tree(shared.trees[warp]);
         const std::int64_t end = min((u + 1) * plan.unit, plan.chunks);
         for (std::int64_t c = u * plan.unit; c < end; ++c) tree.add(reduce_chunk(c, seen++));
         share_part(shared.parts + u, tree.total(), plan.blocks);

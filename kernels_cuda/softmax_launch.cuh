@@ -27,33 +27,38 @@ void launch_long(const SoftmaxJob<In, Out>& job, Execution& execution) {
               static_cast<unsigned>(warps * kWarp), shared, plan.blocks, job, plan);
 }
 
+template <bool kLog, class In, class Out>
+void run_rows(const SoftmaxArguments& a, Execution& execution) {
+  constexpr int V = 16 / static_cast<int>(sizeof(In));
+  const SoftmaxJob<In, Out> job{static_cast<const In*>(a.x), static_cast<Out*>(a.out), a.rows,
+                                a.masked_is_zero};
+  const bool packs =
+      packs_fit(a.rows, 0, a.out, sizeof(Out), V) && packs_fit(a.rows, 1, a.x, sizeof(In), V);
+  const std::int64_t chunks = (a.rows.length + kFoldChunk - 1) / kFoldChunk;
+  if (chunks == 1) {
+    const auto launch = [&]<int kV, int G, int R>(ShortShape<kV, G, R>) {
+      launch_short<kLog, kV, G, R>(job, execution);
+    };
+    packs ? with_short_shape<V>(a.rows.length, launch)
+          : with_short_shape<1>(a.rows.length, launch);
+    return;
+  }
+  if constexpr (sizeof(In) < 8) {
+    if (packs && chunks <= kMiddleChunks) {
+      launch_rows(execution, softmax_middle_kernel<kLog, In, Out, V>, grid_of(a.rows.rows),
+                  static_cast<unsigned>(chunks * kWarp), 0, 1, job);
+      return;
+    }
+  }
+  packs ? launch_long<kLog, V>(job, execution) : launch_long<kLog, 1>(job, execution);
+}
+
 template <bool kLog>
 void run_softmax(const SoftmaxArguments& a, Execution& execution) {
   if (a.rows.rows == 0 || a.rows.length == 0) return;
   const CurrentDevice current(execution.device.index);
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
-    constexpr int V = 16 / static_cast<int>(sizeof(In));
-    const SoftmaxJob<In, Out> job{static_cast<const In*>(a.x), static_cast<Out*>(a.out), a.rows,
-                                  a.masked_is_zero};
-    const bool packs =
-        packs_fit(a.rows, 0, a.out, sizeof(Out), V) && packs_fit(a.rows, 1, a.x, sizeof(In), V);
-    const std::int64_t chunks = (a.rows.length + kFoldChunk - 1) / kFoldChunk;
-    if (chunks == 1) {
-      const auto launch = [&]<int kV, int G, int R>(ShortShape<kV, G, R>) {
-        launch_short<kLog, kV, G, R>(job, execution);
-      };
-      packs ? with_short_shape<V>(a.rows.length, launch)
-            : with_short_shape<1>(a.rows.length, launch);
-      return;
-    }
-    if constexpr (sizeof(In) < 8) {
-      if (packs && chunks <= kMiddleChunks) {
-        launch_rows(execution, softmax_middle_kernel<kLog, In, Out, V>, grid_of(a.rows.rows),
-                    static_cast<unsigned>(chunks * kWarp), 0, 1, job);
-        return;
-      }
-    }
-    packs ? launch_long<kLog, V>(job, execution) : launch_long<kLog, 1>(job, execution);
+    run_rows<kLog, In, Out>(a, execution);
   });
 }
 
