@@ -43,13 +43,13 @@ class GradRows {
   void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& part, Compute,
              Buffer&) const {
     const Operands at = operands(row);
-    const V sum(part);
+    const V sum(part), scale(static_cast<Compute>(a_.scale));
     alignas(64) Compute ys[kFoldChunk], dxs[kFoldChunk];
     for (std::int64_t c = begin; c < end; ++c) {
       const int n = size(c);
       read_chunk(at.y, c * kFoldChunk, n, In{}, [&](int j, V y) { save(ys + j, y); });
       read_chunk(at.dy, c * kFoldChunk, n, In{}, [&](int j, V dy) {
-        save(dxs + j, softmax_grad<kLog>(load<Isa>(ys + j), dy, sum));
+        save(dxs + j, softmax_grad<kLog>(load<Isa>(ys + j), dy, sum, scale));
       });
       write_chunk(at.dx, c * kFoldChunk, n, [&](int j) { return load<Isa>(dxs + j); });
     }

@@ -29,8 +29,8 @@ void grad_reference(const SoftmaxGradArguments& a) {
       }
       const F sum = tree.total();
       for (std::int64_t i = 0; i < length; ++i)
-        dx[i * step[0]] =
-            narrow<Out>(softmax_grad<kLog, F>(widen(y[i * step[1]]), widen(dy[i * step[2]]), sum));
+        dx[i * step[0]] = narrow<Out>(softmax_grad<kLog, F>(
+            widen(y[i * step[1]]), widen(dy[i * step[2]]), sum, static_cast<F>(a.scale)));
     }
   });
 }

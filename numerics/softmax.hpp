@@ -27,6 +27,18 @@ TWINOPS_INLINE constexpr F within_reach(F x) {
   return kExpReach<F> < x ? kExpReach<F> : x;
 }
 
+// What softmax is taken of: x under a scale, and with a mask that is added. A mask of -infinity
+// masks an element out, whatever x is. V: float, double or a vector of them.
+template <class V>
+TWINOPS_INLINE constexpr V scaled(V x, V scale) {
+  return scale * x;
+}
+template <class V>
+TWINOPS_INLINE constexpr V scaled_and_masked(V x, V scale, V mask) {
+  const V out(-kInfinity<lane_t<V>>);
+  return select(mask == out, out, fma(scale, x, mask));
+}
+
 // k of exp(x) = m * 2^k.
 template <class F>
 TWINOPS_INLINE constexpr std::int32_t exponent_of(F x) {
@@ -142,6 +154,11 @@ TWINOPS_INLINE constexpr V softmax_grad(V y, V dy, V sum) {
     return fma(V(lane_t<V>(0)) - exp(y), sum, dy);
   else
     return y * (dy - sum);
+}
+// Under the forward pass's scale, which is rounded once more.
+template <bool kLog, class V>
+TWINOPS_INLINE constexpr V softmax_grad(V y, V dy, V sum, V scale) {
+  return scale * softmax_grad<kLog>(y, dy, sum);
 }
 
 }  // namespace twinops

@@ -5,22 +5,6 @@
 namespace twinops {
 namespace {
 
-std::vector<std::int64_t> row_major(const Tensor& t) {
-  std::vector<std::int64_t> strides(t.rank);
-  std::int64_t step = 1;
-  for (int i = t.rank - 1; i >= 0; --i) {
-    strides[i] = step;
-    step *= t.shape[i];
-  }
-  return strides;
-}
-
-std::vector<std::int64_t> strides_of(const Tensor& t) {
-  std::vector<std::int64_t> strides(t.rank);
-  for (int i = 0; i < t.rank; ++i) strides[i] = t.stride(i);
-  return strides;
-}
-
 void expect_like(const Call& call, const char* name, const Tensor& t, const char* x_name,
                  const Tensor& x) {
   if (t.type != x.type)
