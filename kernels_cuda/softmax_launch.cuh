@@ -7,12 +7,19 @@
 
 namespace twinops {
 
-template <bool kLog, int V, int G, int R, class In, class Out>
-void launch_short(const SoftmaxJob<In, Out>& job, Execution& execution) {
-  constexpr int kBatch = R == 1 && V * sizeof(In) >= 16 ? 2 : 1;
-  constexpr std::int64_t kRowsOfBlock = std::int64_t{kShortThreads} / G * kBatch;
-  launch_rows(execution, softmax_short_kernel<kLog, In, Out, V, G, R, kBatch>,
-              grid_of((job.rows.rows + kRowsOfBlock - 1) / kRowsOfBlock), kShortThreads, 0, 1, job);
+template <bool kLog, int V, class In, class Out>
+void launch_chunks(const SoftmaxJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
+  const auto threads = static_cast<unsigned>(plan.warps * kWarp);
+  if (plan.blocks == 1)
+    return launch_rows(execution, softmax_row_kernel<kLog, In, Out, V>, grid_of(job.rows.rows),
+                       threads, 0, 1, job);
+  const std::size_t fetched =
+      V == 1 ? 0 : NextChunk<In, V, kFoldChunk / kWarp / V>::kBytes * threads;
+  const std::size_t shared = RowParts<SoftmaxPart<compute_t<In>>>::bytes(plan.chunks) + fetched;
+  const auto kernel = softmax_cluster_kernel<kLog, In, Out, V>;
+  launch_rows(execution, kernel,
+              grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks), threads,
+              shared, plan.blocks, job, plan);
 }
 
 template <bool kLog, int V, class In, class Out>
@@ -34,22 +41,19 @@ void run_rows(const SoftmaxArguments& a, Execution& execution) {
                                 a.masked_is_zero};
   const bool packs =
       packs_fit(a.rows, 0, a.out, sizeof(Out), V) && packs_fit(a.rows, 1, a.x, sizeof(In), V);
-  const std::int64_t chunks = (a.rows.length + kFoldChunk - 1) / kFoldChunk;
-  if (chunks == 1) {
+  if (a.rows.length <= kFoldChunk) {
     const auto launch = [&]<int kV, int G, int R>(ShortShape<kV, G, R>) {
-      launch_short<kLog, kV, G, R>(job, execution);
+      constexpr std::int64_t kRows = kShortThreads / G;
+      launch_rows(execution, softmax_short_kernel<kLog, In, Out, kV, G, R>,
+                  grid_of((a.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
     };
-    packs ? with_short_shape<V>(a.rows.length, launch)
-          : with_short_shape<1>(a.rows.length, launch);
+    packs ? with_short_shape<V>(a.rows.length, launch) : with_short_shape<1>(a.rows.length, launch);
     return;
   }
-  if constexpr (sizeof(In) < 8) {
-    if (packs && chunks <= kMiddleChunks) {
-      launch_rows(execution, softmax_middle_kernel<kLog, In, Out, V>, grid_of(a.rows.rows),
-                  static_cast<unsigned>(chunks * kWarp), 0, 1, job);
-      return;
-    }
-  }
+  ChunkRows plan;
+  if (plan_chunks<compute_t<In>>(a.rows.length, execution.device.index, plan))
+    return packs ? launch_chunks<kLog, V>(job, plan, execution)
+                 : launch_chunks<kLog, 1>(job, plan, execution);
   packs ? launch_long<kLog, V>(job, execution) : launch_long<kLog, 1>(job, execution);
 }
 

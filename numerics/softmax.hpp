@@ -66,9 +66,10 @@ struct WeightScale {
 template <class F>
 TWINOPS_INLINE constexpr WeightScale<F> weight_scale(F max) {
   using Table = ExpTable<F>;
-  const std::int32_t n = exponent_of(within_reach(max));
-  return {F(n - Table::kBias) * Table::kLn2High, static_cast<typename Table::Bits>(Table::kBias - n)
-                                                     << Table::kShift};
+  using Bits = typename Table::Bits;
+  const F t = fma(within_reach(max), Table::kLog2E, Table::kMagic);  // n stands in its low bits
+  return {((t - Table::kMagic) - F(Table::kBias)) * Table::kLn2High,
+          (Bits(Table::kBias) << Table::kShift) - (to_bits(t) << Table::kShift)};
 }
 
 // exp(x) * 2^-n, for x up to the maximum that n is of. V: F or a vector of F.
