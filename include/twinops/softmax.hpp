@@ -1,7 +1,7 @@
 // The softmax family. twinops.hpp includes it.
 #pragma once
 
-#include "twinops/call.hpp"
+#include "twinops/dropout.hpp"
 
 namespace twinops {
 
@@ -65,6 +65,33 @@ inline Report log_softmax_grad(const Tensor& y, const Tensor& dy, const Tensor& 
       .attribute("axis", options.axis)
       .attribute("scale", options.scale)
       .run(execution);
+}
+
+// y = dropout(softmax(x)). What is given of `kept` is written: the probabilities before dropout,
+// which the backward pass needs, and dropout's mask, without which it draws again.
+// docs/operators/softmax_dropout.md, docs/operators/softmax_dropout_grad.md
+struct KeptForGradient {
+  std::optional<Tensor> probabilities = {}, dropout_mask = {};
+};
+inline Report softmax_dropout(const Tensor& x, const Tensor& y, const KeptForGradient& kept = {},
+                              const SoftmaxOptions& softmax = {},
+                              const DropoutOptions& dropout = {}, const Execution& execution = {}) {
+  Call call("softmax_dropout");
+  call.argument("x", x).argument("y", y);
+  if (kept.probabilities) call.argument("probabilities", *kept.probabilities);
+  if (kept.dropout_mask) call.argument("dropout_mask", *kept.dropout_mask);
+  return dropout.add_to(softmax.add_to(call)).run(execution);
+}
+inline Report softmax_dropout_grad(const Tensor& probabilities, const Tensor& dy, const Tensor& dx,
+                                   const std::optional<Tensor>& dropout_mask = {},
+                                   const SoftmaxGradOptions& softmax = {},
+                                   const DropoutOptions& dropout = {},
+                                   const Execution& execution = {}) {
+  Call call("softmax_dropout_grad");
+  call.argument("probabilities", probabilities).argument("dy", dy).argument("dx", dx);
+  if (dropout_mask) call.argument("dropout_mask", *dropout_mask);
+  call.attribute("axis", softmax.axis).attribute("scale", softmax.scale);
+  return dropout.add_to(call).run(execution);
 }
 
 }  // namespace twinops
