@@ -2,6 +2,9 @@
 // written, and the fold over registers, lanes and places in a vector.
 #pragma once
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include <cstdint>
 
 #include "numerics/float16.hpp"
@@ -76,7 +79,7 @@ __device__ __forceinline__ void widen_pack(const Pack<T, V>& pack, compute_t<T>*
   }
 }
 
-// Two numbers, no NaN, side by side.
+// Two values side by side, any NaN as the canonical one: as the device narrows one.
 template <class T>
 __device__ __forceinline__ std::uint32_t narrow_two(float low, float high) {
   if constexpr (std::is_same_v<T, float16>) {
@@ -94,9 +97,12 @@ __device__ __forceinline__ void write_16_bytes(void* to, uint4 words) {
                : "memory");
 }
 
-// Stores y[e], which is no NaN, as element e of V. 16-bit elements are narrowed two at a time.
-template <int V, class T>
-__device__ __forceinline__ void write_numbers(T* to, const compute_t<T> (&y)[V]) {
+// Stores y[e] as element e of V. 16-bit elements are narrowed two at a time. kNumbers: y is no NaN.
+template <int V, bool kNumbers, class T>
+__device__ __forceinline__ void write_pack(T* to, compute_t<T> (&y)[V]) {
+  if constexpr (!kNumbers && sizeof(T) >= 4)
+#pragma unroll
+    for (int e = 0; e < V; ++e) y[e] = canonical(y[e]);
   if constexpr (V == 1) {
     *to = narrow<T>(y[0]);
   } else if constexpr (sizeof(T) == 2) {
@@ -123,7 +129,7 @@ __device__ __forceinline__ void write_numbers(T* to, const compute_t<T> (&y)[V])
 // side by side. With V > 1 the elements lie next to each other and packs are whole.
 template <int G, int R, int V>
 struct Share {
-  static constexpr int kElements = R * V, kLanes = G;
+  static constexpr int kElements = R * V, kLanes = G, kPack = V;
 
   // Calls f(r, j, inside): pack r holds elements j to j + V of the chunk, of which `left` are the
   // row's.
@@ -136,26 +142,32 @@ struct Share {
   // Of the `left` elements from `at` on, `step` apart; `pad` beyond them.
   template <class T>
   __device__ __forceinline__ static void load(const T* at, std::int64_t step, int left, int lane,
-                                              T pad, compute_t<T> (&x)[kElements]) {
+                                              T pad, Pack<T, V> (&packs)[R]) {
     if constexpr (V == 1) at += lane * step;
     each(left, lane, [&](int r, int j, bool inside) {
-      auto pack = pack_of<T, V>(pad);
-      if (inside) pack = read_pack<T, V>(V == 1 ? at : at + j);
+      packs[r] = pack_of<T, V>(pad);
+      if (inside) packs[r] = read_pack<T, V>(V == 1 ? at : at + j);
       if constexpr (V == 1) at += G * step;
-      widen_pack(pack, x + r * V);
     });
   }
+  template <class T>
+  __device__ __forceinline__ static void load(const T* at, std::int64_t step, int left, int lane,
+                                              T pad, compute_t<T> (&x)[kElements]) {
+    Pack<T, V> packs[R];
+    load(at, step, left, lane, pad, packs);
+#pragma unroll
+    for (int r = 0; r < R; ++r) widen_pack(packs[r], x + r * V);
+  }
 
-  // Stores f(i), which is no NaN, for the elements i of the lane.
-  template <class T, class F>
+  // Stores pack r as f(r, y) gives it, which is no NaN or, where kNumbers is false, may be.
+  template <bool kNumbers = false, class T, class F>
   __device__ __forceinline__ static void store(T* at, std::int64_t step, int left, int lane,
                                                F&& f) {
     if constexpr (V == 1) at += lane * step;
     each(left, lane, [&](int r, int j, bool inside) {
       compute_t<T> y[V];
-#pragma unroll
-      for (int e = 0; e < V; ++e) y[e] = f(r * V + e);
-      if (inside) write_numbers<V>(V == 1 ? at : at + j, y);
+      f(r, y);
+      if (inside) write_pack<V, kNumbers>(V == 1 ? at : at + j, y);
       if constexpr (V == 1) at += G * step;
     });
   }
@@ -218,23 +230,35 @@ __device__ __forceinline__ F fold_lanes(const F (&values)[R * V]) {
   return s[0];
 }
 
-// The tree of neighbours over sum(i), i < count <= 1024, by a warp; every lane has it.
+// The tree of neighbours over sum(i), i < count <= 1024, by a warp; every lane has it. Each lane
+// takes kOfLane neighbours, a power of two.
+template <int kOfLane, class F, class Sum>
+__device__ __forceinline__ F fold_neighbours(int begin, int count, Sum&& sum) {
+  const int first = begin + threadIdx.x % kWarp * kOfLane;
+  F s[kOfLane];
+#pragma unroll
+  for (int i = 0; i < kOfLane; ++i) s[i] = first + i < count ? sum(first + i) : F(0);
+#pragma unroll
+  for (int i = 1; i < kOfLane; i *= 2)
+#pragma unroll
+    for (int j = 0; j < kOfLane; j += 2 * i) s[j] = s[j] + s[j + i];
+#pragma unroll
+  for (int k = 0; k < log2_of(kWarp); ++k) s[0] = s[0] + __shfl_xor_sync(kAllLanes, s[0], 1 << k);
+  return s[0];
+}
 template <class F, class Sum>
 __device__ __forceinline__ F fold_chunks(int count, Sum&& sum) {
-  const int lane = threadIdx.x % kWarp;
-  const auto neighbours = [](F s) {
-#pragma unroll
-    for (int k = 0; k < log2_of(kWarp); ++k) s = s + __shfl_xor_sync(kAllLanes, s, 1 << k);
-    return s;
-  };
-  F mine = neighbours(lane < count ? sum(lane) : F(0));
+  if (count <= kWarp) return fold_neighbours<1, F>(0, count, sum);
+  if (count <= 2 * kWarp) return fold_neighbours<2, F>(0, count, sum);
+  F mine = F(0);  // the sum of 32 chunks, and there are up to 32 of those
 #pragma unroll 1
-  for (int i = kWarp; i < count; i += kWarp) {
-    const F next = neighbours(i + lane < count ? sum(i + lane) : F(0));
-    if (lane == i / kWarp) mine = next;
+  for (int i = 0; i < count; i += kWarp) {
+    const F next = fold_neighbours<1, F>(i, count, sum);
+    if (threadIdx.x % kWarp == i / kWarp) mine = next;
   }
-  if (count <= kWarp) return mine;
-  return neighbours(lane * kWarp < count ? mine : F(0));
+#pragma unroll
+  for (int k = 0; k < log2_of(kWarp); ++k) mine = mine + __shfl_xor_sync(kAllLanes, mine, 1 << k);
+  return mine;
 }
 
 // The greatest of two, NaN if either is.

@@ -25,6 +25,7 @@ struct LongRows {
   int units;          // of a row, up to kLongUnits
   int waiting;        // chunks of a warp that wait
   int blocks;         // of a row: the cluster
+  int detour;         // where in shared memory it is, in bytes
 
   __host__ __device__ int warps() const { return units < kLongWarps ? units : kLongWarps; }
 };
@@ -140,44 +141,35 @@ int active_clusters(void (*kernel)(Parameters...), unsigned threads, std::size_t
 template <int V, int G, int R>
 struct ShortShape {};
 
-// Calls launch(ShortShape) with the shape for rows of `length`: a lane holds 16 elements where there
-// are as many, because what a row costs besides is shared by all that a lane holds.
+// Calls launch(ShortShape) with the shape for rows of `length`. A lane holds 16 elements where there
+// are as many, 32 of 16 bits: what a row costs besides is shared by all that a lane holds.
 template <int V, class Launch>
 void with_short_shape(std::int64_t length, Launch&& launch) {
-  if constexpr (V == 1) {
-    if (length <= 32) return launch(ShortShape<1, 32, 1>{});
-    if (length <= 64) return launch(ShortShape<1, 32, 2>{});
-    if (length <= 128) return launch(ShortShape<1, 32, 4>{});
-    if (length <= 256) return launch(ShortShape<1, 32, 8>{});
-    if (length <= 512) return launch(ShortShape<1, 32, 16>{});
-    launch(ShortShape<1, 32, 32>{});
-  } else {
-    constexpr int R = 16 / V;
-    if (length <= 16) return launch(ShortShape<V, 4, V == 8 ? 1 : 4 / V>{});
-    if (length <= 64) return launch(ShortShape<V, 4, R>{});
-    if (length <= 128) return launch(ShortShape<V, 8, R>{});
-    if (length <= 256) return launch(ShortShape<V, 16, R>{});
-    if (length <= 512) return launch(ShortShape<V, 32, R>{});
-    launch(ShortShape<V, 32, 2 * R>{});
-  }
+  constexpr int kLanes = V == 8 ? 2 : 4, R = (V == 8 ? 32 : 16) / V;
+  if (length <= 16) return launch(ShortShape<V, kLanes, 16 / kLanes / V>{});
+  if (length <= 64) return launch(ShortShape<V, kLanes, R>{});
+  if (length <= 128) return launch(ShortShape<V, 2 * kLanes, R>{});
+  if (length <= 256) return launch(ShortShape<V, 4 * kLanes, R>{});
+  if (length <= 512) return launch(ShortShape<V, 8 * kLanes, R>{});
+  launch(ShortShape<V, 32, 32 / V>{});
 }
 
-// A chunk a warp, and half of what a multiprocessor holds a block, so that two rows take turns there:
-// one waits while the other works. False if a cluster has no room for the row.
-template <class F>
-bool plan_chunks(std::int64_t length, int device, ChunkRows& plan) {
+// A chunk a warp. A multiprocessor holds `warps`; a block of one row has up to `of_block` of them, a
+// block of a cluster half of them, so that two rows take turns there: one waits while the other
+// works. False if a cluster has no room for the row.
+inline bool plan_chunks(std::int64_t length, int warps, int of_block, int device, ChunkRows& plan) {
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
-  if (chunks > kMostBlocksOfRow * kRowWarps<F>) return false;
-  plan.chunks = static_cast<int>(chunks);
+  if (chunks > kMostBlocksOfRow * warps) return false;
+  plan.chunks = plan.warps = static_cast<int>(chunks);
+  plan.blocks = 1;
+  if (chunks <= of_block) return true;
   const bool clusters = device_attribute(cudaDevAttrComputeCapabilityMajor, device) >= 9;
-  const auto fits = [&](int warps) {
+  for (const int most : {warps / 2, warps})
     for (plan.blocks = 1; plan.blocks <= (clusters ? kMostBlocksOfRow : 1); plan.blocks *= 2) {
       plan.warps = (plan.chunks + plan.blocks - 1) / plan.blocks;
-      if (plan.warps <= warps) return true;
+      if (plan.warps <= most) return true;
     }
-    return false;
-  };
-  return fits(kRowWarps<F> / 2) || fits(kRowWarps<F>);
+  return false;
 }
 
 // How many rows the device works on at a time, in clusters side by side.

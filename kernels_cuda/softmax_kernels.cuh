@@ -22,7 +22,9 @@ struct SoftmaxJob {
   const In* x;
   Out* out;
   Rows<2> rows;
-  bool masked_is_zero;
+  bool masked_is_zero, plain;  // plain: softmax of x itself
+  compute_t<In> scale;
+  RowMask mask;
 };
 
 template <class T>
@@ -31,6 +33,70 @@ template <>
 inline constexpr float16 kPad<float16> = portable::narrow_float16(-kInfinity<float>);
 template <>
 inline constexpr bfloat16 kPad<bfloat16> = portable::narrow_bfloat16(-kInfinity<float>);
+
+// What a row's mask says: how many of its elements count, and where its mask begins.
+struct MaskedRow {
+  std::int64_t columns, mask_at;
+};
+template <class Job>
+__device__ __forceinline__ MaskedRow masked_row(const Job& job, std::int64_t row) {
+  if (job.plain) return {job.rows.length, 0};
+  const RowStarts<RowMask::kOperands> starts = row_starts(job.mask.outer, row);
+  return {job.mask.columns(starts.of, job.rows.length), starts.of[RowMask::kMask]};
+}
+
+// What is added to element i of a row under the scale.
+template <class F, class In, class Out>
+__device__ __forceinline__ F mask_of(const SoftmaxJob<In, Out>& job, std::int64_t at,
+                                     std::int64_t i) {
+  at += i * job.mask.step;
+  switch (job.mask.kind) {
+    case RowMask::Kind::none: return F(0);
+    case RowMask::Kind::excluded:
+      return static_cast<const std::uint8_t*>(job.mask.data)[at] != 0 ? -kInfinity<F> : F(0);
+    case RowMask::Kind::added: return widen(static_cast<const In*>(job.mask.data)[at]);
+    default: return static_cast<F>(static_cast<const float*>(job.mask.data)[at]);
+  }
+}
+
+// Shared memory of a thread, for a share on its way from a loop into registers.
+template <class F>
+struct Detour {
+  template <class S>
+  static constexpr std::size_t bytes(std::size_t threads) {
+    return threads * S::kElements * sizeof(F);
+  }
+  __device__ explicit Detour(void* memory) : mine(static_cast<F*>(memory) + threadIdx.x) {}
+  __device__ F& operator[](int i) const { return mine[i * blockDim.x]; }
+
+  F* mine;
+};
+
+// A lane's share of what softmax is taken of, from element `begin` of a row on, which lies at `at`.
+// What is not plain goes through a loop and shared memory: unrolled, it would be ten times the code.
+template <class S, class In, class Out, class F>
+__device__ __forceinline__ void load_share(const SoftmaxJob<In, Out>& job, MaskedRow row,
+                                           const In* at, std::int64_t step, std::int64_t begin,
+                                           int left, int lane, Detour<F> detour,
+                                           F (&x)[S::kElements]) {
+  if (job.plain) return S::load(at, step, left, lane, kPad<In>, x);
+  constexpr int V = S::kPack;
+  left = static_cast<int>(max(std::int64_t{0}, min(std::int64_t{left}, row.columns - begin)));
+#pragma unroll 1
+  for (int i = 0; i < S::kElements; i += V) {
+    const int j = (i / V * S::kLanes + lane) * V;
+    F v[V];
+    if (j < left) widen_pack(read_pack<In, V>(at + j * step), v);
+#pragma unroll
+    for (int e = 0; e < V; ++e)
+      detour[i + e] = j + e < left ? scaled_and_masked(
+                                         v[e], job.scale,
+                                         mask_of<F>(job, row.mask_at, begin + j + e))
+                                   : -kInfinity<F>;
+  }
+#pragma unroll
+  for (int i = 0; i < S::kElements; ++i) x[i] = detour[i];
+}
 
 // The greatest element of a chunk that G lanes hold.
 template <int G, int N, class F>
@@ -63,8 +129,12 @@ __device__ __forceinline__ void store_share(Out* at, std::int64_t step, int left
   if (kind != RowKind::ordinary)
     return fill_share(at, step, left, lane, S::kLanes,
                       narrow<Out>(special_row<F>(kind, masked_is_zero, kLog)));
-  S::store(at, step, left, lane,
-           [&](int i) { return kLog ? log_softmax(x[i], row.max, last) : x[i] * last; });
+  constexpr int V = S::kPack;
+  S::template store<true>(at, step, left, lane, [&](int r, F(&y)[V]) {
+#pragma unroll
+    for (int e = 0; e < V; ++e)
+      y[e] = kLog ? log_softmax(x[r * V + e], row.max, last) : x[r * V + e] * last;
+  });
 }
 
 template <bool kLog, class In, class Out, int V, int G, int R>
@@ -73,6 +143,7 @@ __global__ void __launch_bounds__(kShortThreads)
   using F = compute_t<In>;
   using S = Share<G, R, V>;
   constexpr int kRows = kShortThreads / G;  // of a block
+  extern __shared__ __align__(16) unsigned char memory[];
   const int lane = threadIdx.x % G;
   const int first = threadIdx.x / kWarp * (kWarp / G);  // of the warp, whose lanes stay together
   for (std::int64_t base = std::int64_t{blockIdx.x} * kRows + first; base < job.rows.rows;
@@ -81,7 +152,8 @@ __global__ void __launch_bounds__(kShortThreads)
     const int left = r < job.rows.rows ? static_cast<int>(job.rows.length) : 0;
     const RowStarts<2> starts = row_starts(job.rows.outer, r);
     F x[R * V];
-    S::load(job.x + starts.of[1], job.rows.step[1], left, lane, kPad<In>, x);
+    load_share<S>(job, masked_row(job, r), job.x + starts.of[1], V == 1 ? job.rows.step[1] : 1, 0,
+                  left, lane, Detour<F>(memory), x);
     F max = greatest_of_share<G>(x);
     if (kind_of_row(max) == RowKind::far) {
 #pragma unroll
@@ -118,6 +190,7 @@ __global__ void __launch_bounds__(kRowWarps<compute_t<In>>* kWarp)
   using F = compute_t<In>;
   constexpr int R = kFoldChunk / kWarp / V;
   using S = Share<kWarp, R, V>;
+  extern __shared__ __align__(16) unsigned char memory[];
   __shared__ SoftmaxPart<F> parts[kRowWarps<F>];
   const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp;
   const int begin = chunk * kFoldChunk, left = static_cast<int>(job.rows.length) - begin;
@@ -126,8 +199,9 @@ __global__ void __launch_bounds__(kRowWarps<compute_t<In>>* kWarp)
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     const RowStarts<2> starts = row_starts(job.rows.outer, r);
     const In* const from = job.x + starts.of[1] + begin * step_in;
+    const MaskedRow masked = masked_row(job, r);
     F x[R * V], max;
-    S::load(from, step_in, left, lane, kPad<In>, x);
+    load_share<S>(job, masked, from, step_in, begin, left, lane, Detour<F>(memory), x);
     SoftmaxPart<F> row;
     while (true) {
       max = greatest_of_share<kWarp>(x);
@@ -136,7 +210,7 @@ __global__ void __launch_bounds__(kRowWarps<compute_t<In>>* kWarp)
       __syncthreads();
       row = join_parts(parts, blockDim.x / kWarp);
       if (kind_of_row(row.max) != RowKind::far) break;
-      S::load(from, step_in, left, lane, kPad<In>, x);
+      load_share<S>(job, masked, from, step_in, begin, left, lane, Detour<F>(memory), x);
 #pragma unroll
       for (int i = 0; i < R * V; ++i) x[i] = x[i] - row.max;
       __syncthreads();
@@ -147,19 +221,19 @@ __global__ void __launch_bounds__(kRowWarps<compute_t<In>>* kWarp)
   }
 }
 
-// The same with the blocks of a cluster, which stay and take row after row. The next one is on its
-// way to shared memory meanwhile, where packs fit.
-template <bool kLog, class In, class Out, int V>
+// The same with the blocks of a cluster, which stay and take row after row. kFetch: the job is plain
+// and in packs, and the next row is on its way to shared memory meanwhile.
+template <bool kLog, class In, class Out, int V, bool kFetch>
 __global__ void __launch_bounds__(kRowWarps<compute_t<In>>* kWarp)
     softmax_cluster_kernel(const __grid_constant__ SoftmaxJob<In, Out> job,
                            const ChunkRows plan) {
   using F = compute_t<In>;
   constexpr int R = kFoldChunk / kWarp / V;
   using S = Share<kWarp, R, V>;
-  constexpr bool kFetch = V > 1;
   extern __shared__ __align__(16) unsigned char memory[];
   RowParts<SoftmaxPart<F>> parts(memory, plan.chunks, plan.blocks);
-  const NextChunk<In, V, R> next(memory + parts.bytes(plan.chunks), blockDim.x);
+  unsigned char* const room = memory + parts.bytes(plan.chunks);
+  const NextChunk<In, V, R> next(room, blockDim.x);
   const int lane = threadIdx.x % kWarp;
   const int chunk = static_cast<int>(blockIdx.x % plan.blocks) * plan.warps + threadIdx.x / kWarp;
   const std::int64_t begin = std::int64_t{chunk} * kFoldChunk;
@@ -182,6 +256,13 @@ __global__ void __launch_bounds__(kRowWarps<compute_t<In>>* kWarp)
     F x[R * V], max;
     starts = next_starts;
     next_starts = at(r + row_step);
+    const auto load_again = [&] {
+      if constexpr (kFetch)
+        S::load(job.x + starts.of[1], 1, left, lane, kPad<In>, x);
+      else
+        load_share<S>(job, masked_row(job, r), job.x + starts.of[1], step_in, begin, left, lane,
+                      Detour<F>(room), x);
+    };
     if constexpr (kFetch) {
       next.wait();
       S::each(left, lane, [&](int i, int, bool inside) {
@@ -189,7 +270,7 @@ __global__ void __launch_bounds__(kRowWarps<compute_t<In>>* kWarp)
       });
       if (r + row_step < job.rows.rows) next.fetch(job.x + next_starts.of[1], left, lane);
     } else {
-      S::load(job.x + starts.of[1], step_in, left, lane, kPad<In>, x);
+      load_again();
     }
     SoftmaxPart<F> row;
     while (true) {
@@ -197,7 +278,7 @@ __global__ void __launch_bounds__(kRowWarps<compute_t<In>>* kWarp)
       parts.bring(chunk, {max, weigh<kWarp, R, V, kLog>(x, max)});
       row = join_parts(parts.all(), plan.chunks);
       if (kind_of_row(row.max) != RowKind::far) break;
-      S::load(job.x + starts.of[1], step_in, left, lane, kPad<In>, x);
+      load_again();
 #pragma unroll
       for (int i = 0; i < R * V; ++i) x[i] = x[i] - row.max;
     }
@@ -216,7 +297,7 @@ struct LongShared {  // then: weights of the chunks that wait, 1024 each
 };
 
 template <bool kLog, class In, class Out, int V>
-__global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
+__global__ void __launch_bounds__(kLongWarps* kWarp)
     softmax_long_kernel(const __grid_constant__ SoftmaxJob<In, Out> job, const LongRows plan) {
   using F = compute_t<In>;
   constexpr int R = kFoldChunk / kWarp / V, kShare = R * V;
@@ -234,6 +315,7 @@ __global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
 
   for (std::int64_t r = blockIdx.x / plan.blocks; r < job.rows.rows; r += row_step) {
     const RowStarts<2> starts = row_starts(job.rows.outer, r);
+    const MaskedRow masked = masked_row(job, r);
     const In* const from = job.x + starts.of[1];
     const std::int64_t step = job.rows.step[1];
     F x[kShare], shift = F(0);
@@ -242,7 +324,8 @@ __global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
       return static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk}));
     };
     const auto load_chunk = [&](std::int64_t c) {
-      S::load(from + c * kFoldChunk * step, step, left_of(c), lane, kPad<In>, x);
+      load_share<S>(job, masked, from + c * kFoldChunk * step, step, c * kFoldChunk, left_of(c),
+                    lane, Detour<F>(memory + plan.detour), x);
       if (shift != F(0)) {
 #pragma unroll
         for (int i = 0; i < kShare; ++i) x[i] = x[i] - shift;
