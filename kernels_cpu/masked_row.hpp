@@ -33,14 +33,16 @@ struct MaskedRow {
     V max = out;
     const V move(shift);
     if (a->is_plain()) {
-      read_chunk(x, c * kFoldChunk, n, narrow<In>(-kInfinity<Compute>), [&](int j, V value) {
-        value = value - move;
-        save(to + j, value);
-        max = larger(max, value);
-      });
+      read_chunk(x, c * kFoldChunk, n, narrow<In>(-kInfinity<Compute>),
+                 [&](int j, V value) TWINOPS_INLINE_BODY {
+                   value = value - move;
+                   save(to + j, value);
+                   max = larger(max, value);
+                 });
       return max;
     }
-    read_chunk(x, c * kFoldChunk, n, In{}, [&](int j, V value) { save(to + j, value); });
+    read_chunk(x, c * kFoldChunk, n, In{},
+               [&](int j, V value) TWINOPS_INLINE_BODY { save(to + j, value); });
     apply(c * kFoldChunk, n, to);
     const int end = padded<Compute, Isa>(n);
     for (int j = n; j < end; ++j) to[j] = -kInfinity<Compute>;
@@ -95,9 +97,10 @@ struct MaskedRow {
   }
   template <class M>
   TWINOPS_INLINE void add(const M* from, int n, V scale, Compute* to) const {
-    read_chunk(RowView<const M, Isa>{from, a->mask.step}, 0, n, M{}, [&](int j, V mask) {
-      save(to + j, scaled_and_masked(load<Isa>(to + j), scale, mask));
-    });
+    read_chunk(RowView<const M, Isa>{from, a->mask.step}, 0, n, M{},
+               [&](int j, V mask) TWINOPS_INLINE_BODY {
+                 save(to + j, scaled_and_masked(load<Isa>(to + j), scale, mask));
+               });
   }
 };
 

@@ -33,8 +33,9 @@ struct DropoutSink {
       sink->kept.read(e + first * step, step, n, kept);
       for (int j = 0; j < n; j += V::kLanes) store_canonical<Isa>(p + j, f(j));
       if (a.keeps_probabilities)
-        write_chunk<true>(probabilities, first, n, [&](int j) { return load<Isa>(p + j); });
-      write_chunk<true>(y, first, n, [&](int j) {
+        write_chunk<true>(probabilities, first, n,
+                          [&](int j) TWINOPS_INLINE_BODY { return load<Isa>(p + j); });
+      write_chunk<true>(y, first, n, [&](int j) TWINOPS_INLINE_BODY {
         return dropped<Isa, Out>(kept, j, load<Isa>(p + j), scale, room);
       });
     }

@@ -24,8 +24,9 @@ struct DroppedDy {
       alignas(64) In room[V::kLanes];
       const V scale(static_cast<compute_t<In>>(all->a.dropout.scale));
       all->kept.read(e + first * all->a.step, all->a.step, n, kept);
-      read_chunk(dy, first, n, In{},
-                 [&](int j, V v) { f(j, dropped<Isa, In>(kept, j, v, scale, room)); });
+      read_chunk(dy, first, n, In{}, [&](int j, V v) TWINOPS_INLINE_BODY {
+        f(j, dropped<Isa, In>(kept, j, v, scale, room));
+      });
     }
   };
 

@@ -33,12 +33,14 @@ class GradRows {
     for (std::int64_t c = begin; c < end; ++c) {
       const int n = size(c);
       if constexpr (!kLog)
-        read_chunk(at.y, c * kFoldChunk, n, In{}, [&](int j, V y) { save(terms + j, y); });
-      at.dy.read(c * kFoldChunk, n, [&](int j, V dy) {
+        read_chunk(at.y, c * kFoldChunk, n, In{},
+                   [&](int j, V y) TWINOPS_INLINE_BODY { save(terms + j, y); });
+      at.dy.read(c * kFoldChunk, n, [&](int j, V dy) TWINOPS_INLINE_BODY {
         save(terms + j, kLog ? dy : grad_term<kLog>(load<Isa>(terms + j), dy));
       });
-      tree.add(fold_terms<Compute, Isa>(padded<Compute, Isa>(n),
-                                        [&](int j) { return load<Isa>(terms + j); }));
+      tree.add(fold_terms<Compute, Isa>(padded<Compute, Isa>(n), [&](int j) TWINOPS_INLINE_BODY {
+        return load<Isa>(terms + j);
+      }));
     }
     return tree.total();
   }
@@ -52,11 +54,13 @@ class GradRows {
     alignas(64) Compute ys[kFoldChunk], dxs[kFoldChunk];
     for (std::int64_t c = begin; c < end; ++c) {
       const int n = size(c);
-      read_chunk(at.y, c * kFoldChunk, n, In{}, [&](int j, V y) { save(ys + j, y); });
-      at.dy.read(c * kFoldChunk, n, [&](int j, V dy) {
+      read_chunk(at.y, c * kFoldChunk, n, In{},
+                 [&](int j, V y) TWINOPS_INLINE_BODY { save(ys + j, y); });
+      at.dy.read(c * kFoldChunk, n, [&](int j, V dy) TWINOPS_INLINE_BODY {
         save(dxs + j, softmax_grad<kLog>(load<Isa>(ys + j), dy, sum, scale));
       });
-      write_chunk(at.dx, c * kFoldChunk, n, [&](int j) { return load<Isa>(dxs + j); });
+      write_chunk(at.dx, c * kFoldChunk, n,
+                  [&](int j) TWINOPS_INLINE_BODY { return load<Isa>(dxs + j); });
     }
   }
 

@@ -131,13 +131,31 @@ class SoftmaxRows {
   }
 
   // The part of the n elements that count of chunk c. kSave: their weights go to `room`, +0 up to
-  // padded(n).
+  // padded(n). A function of its own, so that there is one copy of its loops.
   template <bool kSave>
-  TWINOPS_INLINE Part chunk(const MaskedRow<In, Isa>& x, std::int64_t c, int n, Compute shift,
-                            Compute* room) const {
+  [[gnu::noinline]] Part chunk(const MaskedRow<In, Isa>& x, std::int64_t c, int n, Compute shift,
+                               Compute* room) const {
     const Values v = values(x, c, n, shift, room);
-    if (n < kFoldChunk) return weigh<kSave, false>(v, n, room);
-    return weigh<kSave, true>(v, n, room);
+    const WeightScale<Compute> scale = weight_scale(v.max);
+    const auto put = [&](int j, V w) TWINOPS_INLINE_BODY {
+      if constexpr (kSave) save(room + j, w);
+      return w;
+    };
+    if (n < kFoldChunk) {
+      return checked(v.max, fold_terms<Compute, Isa>(padded<Compute, Isa>(n), [&](int j) {
+                       return put(j, j < n ? weight(load<Isa>(v.at + j), scale) : V(Compute(0)));
+                     }));
+    }
+    return checked(v.max, fold_eighths<Compute, Isa>(kFoldChunk, [&](int j) TWINOPS_INLINE_BODY {
+                     __builtin_prefetch(v.at + kFoldChunk + j);  // the chunk that follows
+                     return put(j, weight(load<Isa>(v.at + j), scale));
+                   }));
+  }
+  // A NaN or +infinity makes the sum one. A row whose maximum is too large is looked at again.
+  TWINOPS_INLINE static Part checked(Compute max, Compute sum) {
+    const bool again = max > kExpReach<Compute> && max < kInfinity<Compute>;
+    if (sum != sum && !again) max = special_row<Compute>(RowKind::nan, false, kLog);
+    return {max, sum};
   }
 
   // The maximum of a whole chunk; where a value is NaN, that of others or NaN.
@@ -153,28 +171,6 @@ class SoftmaxRows {
     return isa::max_lanes(max[0].v);
   }
 
-  // kFull: n is kFoldChunk.
-  template <bool kSave, bool kFull>
-  TWINOPS_INLINE static Part weigh(Values values, int n, Compute* weights) {
-    const WeightScale<Compute> scale = weight_scale(values.max);
-    const int end = kFull ? kFoldChunk : padded<Compute, Isa>(n);
-    const Compute sum = fold_terms<Compute, Isa>(end, [&](int j) {
-      V w(Compute(0));
-      if (kFull || j < n) w = weight(load<Isa>(values.at + j), scale);
-      // The chunk that follows, where there is one.
-      if (kFull) __builtin_prefetch(values.at + kFoldChunk + j);
-      if constexpr (kSave) save(weights + j, w);
-      return w;
-    });
-    return checked(values.max, sum);
-  }
-  TWINOPS_INLINE static Part checked(Compute max, Compute sum) {
-    // A NaN or +infinity makes the sum one. A row whose maximum is too large is looked at again.
-    const bool again = max > kExpReach<Compute> && max < kInfinity<Compute>;
-    if (sum != sum && !again) max = special_row<Compute>(RowKind::nan, false, kLog);
-    return {max, sum};
-  }
-
   // A row of up to a chunk that begins in x, as it is, its last vector filled up with -infinity.
   // False, and nothing is written, where it is not an ordinary one.
   TWINOPS_INLINE bool plain_short_row(const Row& row, Compute* weights) const {
@@ -188,21 +184,23 @@ class SoftmaxRows {
       last = load<Isa>(tail);
       max = last;
     }
-    const auto value = [&](int j) { return j < whole ? load<Isa>(x + j) : last; };
+    const auto value = [&](int j)
+                           TWINOPS_INLINE_BODY { return j < whole ? load<Isa>(x + j) : last; };
     for (int j = 0; j < whole; j += V::kLanes) max = larger(max, load<Isa>(x + j));
     const Compute greatest_x = isa::max_lanes(max.v);
     const WeightScale<Compute> scale = weight_scale(greatest_x);
-    const Compute sum = fold_terms<Compute, Isa>(padded<Compute, Isa>(n), [&](int j) {
-      if (j >= n) return V(Compute(0));
-      const V w = weight(value(j), scale);
-      if constexpr (!kLog) save(weights + j, w);
-      return w;
-    });
+    const Compute sum =
+        fold_terms<Compute, Isa>(padded<Compute, Isa>(n), [&](int j) TWINOPS_INLINE_BODY {
+          if (j >= n) return V(Compute(0));
+          const V w = weight(value(j), scale);
+          if constexpr (!kLog) save(weights + j, w);
+          return w;
+        });
     if (!(abs(greatest_x) <= kExpReach<Compute>) || sum != sum) [[unlikely]]
       return false;
     if constexpr (kLog) {
       const V m(greatest_x), l(log_of_sum(Part{greatest_x, sum}));
-      row.out.write(0, n, [&](int j) { return log_softmax(value(j), m, l); });
+      row.out.write(0, n, [&](int j) TWINOPS_INLINE_BODY { return log_softmax(value(j), m, l); });
     } else {
       write_weights(row, 0, n, weights, Compute(1) / sum);
     }
@@ -212,7 +210,8 @@ class SoftmaxRows {
   TWINOPS_INLINE void write_weights(const Row& row, std::int64_t c, int n, const Compute* weights,
                                     Compute factor) const {
     const V f(factor);
-    row.out.write(c * kFoldChunk, n, [&](int j) { return load<Isa>(weights + j) * f; });
+    row.out.write(c * kFoldChunk, n,
+                  [&](int j) TWINOPS_INLINE_BODY { return load<Isa>(weights + j) * f; });
   }
   // A chunk whose weights did not wait.
   TWINOPS_INLINE void write_again(const Row& row, std::int64_t c, int n, Compute shift,
@@ -220,7 +219,7 @@ class SoftmaxRows {
     const Values v = values(row.x, c, n, shift, room);
     const WeightScale<Compute> scale = weight_scale(v.max);
     const V f(softmax_factor(part, inverse_sum, v.max));
-    row.out.write(c * kFoldChunk, n, [&](int j) {
+    row.out.write(c * kFoldChunk, n, [&](int j) TWINOPS_INLINE_BODY {
       __builtin_prefetch(v.at + kFoldChunk + j);
       return weight(load<Isa>(v.at + j), scale) * f;
     });
@@ -229,20 +228,21 @@ class SoftmaxRows {
                                  Compute log_sum, Compute* values) const {
     const V m(max), l(log_sum);
     row.x.read(c, n, shift, values);
-    row.out.write(c * kFoldChunk, n,
-                  [&](int j) { return log_softmax(load<Isa>(values + j), m, l); });
+    row.out.write(c * kFoldChunk, n, [&](int j) TWINOPS_INLINE_BODY {
+      return log_softmax(load<Isa>(values + j), m, l);
+    });
   }
   // What lies beyond the columns that count: probability 0.
   TWINOPS_INLINE void write_rest(const Row& row, std::int64_t c, int n) const {
     const int size = row.x.size(c);
     if (n == size) return;
     const V y(kLog ? -kInfinity<Compute> : Compute(0));
-    row.out.write(c * kFoldChunk + n, size - n, [&](int) { return y; });
+    row.out.write(c * kFoldChunk + n, size - n, [&](int) TWINOPS_INLINE_BODY { return y; });
   }
   void write_special(const Row& row, RowKind kind, std::int64_t begin, std::int64_t end) const {
     const V y(special_row<Compute>(kind, a_.masked_is_zero, kLog));
     for (std::int64_t c = begin; c < end; ++c)
-      row.out.write(c * kFoldChunk, row.x.size(c), [&](int) { return y; });
+      row.out.write(c * kFoldChunk, row.x.size(c), [&](int) TWINOPS_INLINE_BODY { return y; });
   }
 
   const SoftmaxArguments& a_;
