@@ -21,6 +21,7 @@ constexpr std::vector<Timing> (*kOperators[])() = {
     dropout_timings,
     dropout_grad_timings,
     bias_dropout_residual_timings,
+    softmax_timings,
 };
 
 double now() {

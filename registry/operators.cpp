@@ -44,9 +44,10 @@ constexpr auto table() {
   return std::array{Operator{&Op::info, &run<Op>}...};
 }
 
-constexpr auto kOperators = table<CheckFiniteAndUnscale, UpdateLossScaling, Dropout, DropoutGrad,
-                                  BiasDropoutResidual, BiasDropoutResidualGrad, Softmax, LogSoftmax,
-                                  SoftmaxGrad, LogSoftmaxGrad, SoftmaxDropout, SoftmaxDropoutGrad, PhiloxWords, Uniform>();
+constexpr auto kOperators =
+    table<CheckFiniteAndUnscale, UpdateLossScaling, Dropout, DropoutGrad, BiasDropoutResidual,
+          BiasDropoutResidualGrad, Softmax, LogSoftmax, SoftmaxGrad, LogSoftmaxGrad, SoftmaxDropout,
+          SoftmaxDropoutGrad, PhiloxWords, Uniform>();
 
 }  // namespace
 
