@@ -22,6 +22,10 @@ constexpr std::vector<Timing> (*kOperators[])() = {
     dropout_grad_timings,
     bias_dropout_residual_timings,
     softmax_timings,
+    bias_dropout_residual_grad_timings,
+    philox_words_timings,
+    uniform_timings,
+    random_projection_timings,
 };
 
 double now() {
