@@ -1,0 +1,66 @@
+// How Paddle sees an operator of twinops: the inputs, outputs and attributes of a custom operator,
+// worked out from the library's operator table. Knows no header of Paddle's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "twinops/twinops.h"
+
+namespace twinops::paddle_host {
+
+struct Input {
+  std::string name;                       // Paddle's, without its suffixes
+  const twinops_argument_info* argument;  // what it is to twinops; nullptr: only its shape is used
+  bool list = false;
+  bool optional = false;
+  bool gradient = false;  // of the forward operator's output `name`
+};
+
+struct Output {
+  // How shape and type are found: those of the input `like`, or of a mask for it, or one element.
+  enum class Shape { like_input, one_element, mask };
+
+  std::string name;
+  const twinops_argument_info* argument;  // nullptr: a copy of the input `like`
+  bool list = false;
+  bool gradient = false;  // with respect to the forward operator's input `name`
+  bool optional = false;  // there only if the input `name` is
+  int in_place_of = -1;   // the input that it is; -1: a new tensor
+  Shape shape = Shape::like_input;
+  int like = 0;
+  DLDataType type{};        // bits 0: the type of `like`
+  int type_attribute = -1;  // of a mask: the attribute that names its type, "" for no mask
+};
+
+struct Attribute {
+  std::string name;
+  int32_t kind;                                  // twinops_attribute_kind
+  const twinops_attribute_info* info = nullptr;  // nullptr: the adapter's own, not passed on
+};
+
+struct Signature {
+  std::string name;  // of the forward operator: "twinops_dropout"
+  const twinops_operator_info* info = nullptr;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<Attribute> attributes;
+
+  int find_input(const std::string& name) const;  // -1 if there is none; gradients do not count
+};
+
+// "twinops_" and the operator's name.
+std::string paddle_name(const char* operator_name);
+
+// True for `dropout_grad` if there is a `dropout`: Paddle's autograd calls it.
+bool is_gradient(const twinops_operator_info& info);
+
+Signature forward_signature(const twinops_operator_info& info);
+
+// The operator `<forward>_grad` as the gradient of `forward`. It may have an argument that is
+// nothing of the forward operator's: then `info` of the answer is nullptr, and there is no
+// gradient.
+Signature gradient_signature(const Signature& forward);
+
+}  // namespace twinops::paddle_host
