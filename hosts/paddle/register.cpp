@@ -40,8 +40,7 @@ std::string input_name(const Input& input) {
 }
 
 std::string output_name(const Output& output) {
-  std::string name = output.list ? ::paddle::Vec(output.name) : output.name;
-  if (output.optional) name = ::paddle::Optional(name);
+  const std::string name = output.list ? ::paddle::Vec(output.name) : output.name;
   return output.gradient ? ::paddle::Grad(name) : name;
 }
 
@@ -71,10 +70,10 @@ void build(const Signature& s) {
 }
 
 template <size_t place>
-void register_at(const twinops_operator_info* info) {
-  if (info == nullptr || is_gradient(*info)) return;
+void register_at(std::vector<Signature>& all) {
+  if (place >= all.size()) return;
   auto& [forward_of, gradient_of] = signatures[place];
-  forward_of = forward_signature(*info);
+  forward_of = std::move(all[place]);
   build<place, forward>(forward_of);
   gradient_of = gradient_signature(forward_of);
   if (gradient_of.info != nullptr) build<place, gradient>(gradient_of);
@@ -82,7 +81,11 @@ void register_at(const twinops_operator_info* info) {
 
 template <size_t... place>
 bool register_all(std::index_sequence<place...>) {
-  (register_at<place>(twinops_operator_at(place)), ...);
+  std::vector<Signature> all;
+  for (size_t i = 0; i < twinops_operator_count(); ++i)
+    if (!is_gradient(*twinops_operator_at(i)))
+      for (Signature& s : forward_signatures(*twinops_operator_at(i))) all.push_back(std::move(s));
+  (register_at<place>(all), ...);
   return true;
 }
 

@@ -83,12 +83,10 @@ twinops_attribute attribute_of(const Attribute& a, const ::paddle::any& value) {
   }
 }
 
-// The tensors that an output is: those that it is in place of, or a new one; none if it is not
-// asked for.
+// The tensors that an output is: those that it is in place of, or a new one.
 std::vector<Tensor> make_output(const Signature& s, const Output& output, const Inputs& inputs,
                                 const Attributes& attributes, const phi::Place& place) {
   if (output.in_place_of >= 0) return inputs[output.in_place_of];
-  if (output.optional && inputs[s.find_input(output.name)].empty()) return {};
   const std::vector<Tensor>& like = inputs.at(output.like);
   PD_CHECK(!like.empty(), s.info->name, ": ", s.inputs[output.like].name, ": expected a tensor");
   if (output.argument == nullptr) return {::paddle::experimental::assign(like.front())};
@@ -128,7 +126,7 @@ void run(const Signature& s, ::paddle::CustomOpKernelContext& context) {
     const bool left_out = output.type_attribute >= 0 && mask_type(output, attributes).empty();
     if (output.argument != nullptr)
       call.add(*output.argument, left_out ? std::vector<Tensor>() : tensors);
-    if (output.in_place_of < 0) made.push_back(tensors.empty() ? Tensor() : tensors.front());
+    if (output.in_place_of < 0) made.push_back(tensors.front());
   }
   Scratch scratch(first->place());
   twinops_execution execution{};

@@ -111,7 +111,7 @@ void add_gradient(Signature& s, const Signature& forward, const twinops_argument
   const int source = forward.find_input(argument.name + 1);
   if (source < 0) return;
   const Input& input = forward.inputs[source];
-  Output output{input.name, &argument, input.list, true, input.optional};
+  Output output{input.name, &argument, input.list, true};
   output.like = first_tensor(s);
   if (const Rule* rule = find_rule(s, argument)) {
     // What it is like must come along, if only for its shape.
@@ -124,42 +124,47 @@ void add_gradient(Signature& s, const Signature& forward, const twinops_argument
   s.outputs.push_back(output);
 }
 
-// The gradient with respect to `input` is that of the forward operator's first output.
+// The gradient with respect to the input `name`, if it is there, is that of the first output.
 void pass_on(Signature& s, const Signature& forward, const char* name) {
-  const Input& input = forward.inputs[forward.find_input(name)];
-  Output output{input.name, nullptr, input.list, true, input.optional};
+  const int source = forward.find_input(name);
+  if (source < 0) return;
+  Output output{name, nullptr, forward.inputs[source].list, true};
   output.like = first_tensor(s);
   s.outputs.push_back(output);
 }
 
-}  // namespace
-
-int Signature::find_input(const std::string& wanted) const {
-  const auto found = std::find_if(inputs.begin(), inputs.end(), [&](const Input& input) {
-    return input.name == wanted && !input.gradient;
+// True for an input that may be left out and has a gradient if it is not.
+bool has_optional_gradient(const twinops_operator_info& info, const twinops_argument_info& input) {
+  if (input.is_output != 0 || input.is_required != 0) return false;
+  for (const PassedOn& p : kPassedOn)
+    if (equal(p.op, info.name) && equal(p.input, input.name)) return true;
+  const auto* gradient = twinops_find_operator((std::string(info.name) + "_grad").c_str());
+  if (gradient == nullptr) return false;
+  const auto* const* end = gradient->arguments + gradient->argument_count;
+  return std::any_of(gradient->arguments, end, [&](const twinops_argument_info* a) {
+    return a->is_output != 0 && std::string("d") + input.name == a->name;
   });
-  return found == inputs.end() ? -1 : static_cast<int>(found - inputs.begin());
 }
 
-std::string paddle_name(const char* operator_name) {
-  return std::string("twinops_") + operator_name;
-}
-
-bool is_gradient(const twinops_operator_info& info) {
-  constexpr std::string_view kGrad = "_grad";
-  const std::string name = info.name;
-  return name.ends_with(kGrad) &&
-         twinops_find_operator(name.substr(0, name.size() - kGrad.size()).c_str()) != nullptr;
-}
-
-Signature forward_signature(const twinops_operator_info& info) {
+// `chosen`: those of the inputs with an optional gradient that are there, a bit each.
+Signature forward_signature(const twinops_operator_info& info, unsigned chosen) {
   Signature s;
-  s.name = paddle_name(info.name);
+  s.name = std::string("twinops_") + info.name;
   s.info = &info;
+  const char* joint = "_with_";
   for (size_t i = 0; i < info.argument_count; ++i) {
     const twinops_argument_info& a = *info.arguments[i];
-    if (a.is_output == 0)
-      s.inputs.push_back({a.name, &a, a.is_list != 0, a.is_required == 0, false});
+    if (a.is_output != 0) continue;
+    Input input{a.name, &a, a.is_list != 0, a.is_required == 0, false};
+    if (has_optional_gradient(info, a)) {
+      const bool there = (chosen & 1) != 0;
+      chosen >>= 1;
+      if (!there) continue;
+      input.optional = false;
+      s.name += joint + input.name;
+      joint = "_and_";
+    }
+    s.inputs.push_back(input);
   }
   // An operator that makes tensors of nothing: one is given for its shape and place.
   const bool needs_shape = std::all_of(s.inputs.begin(), s.inputs.end(),
@@ -172,6 +177,32 @@ Signature forward_signature(const twinops_operator_info& info) {
   return s;
 }
 
+}  // namespace
+
+int Signature::find_input(const std::string& wanted) const {
+  const auto found = std::find_if(inputs.begin(), inputs.end(), [&](const Input& input) {
+    return input.name == wanted && !input.gradient;
+  });
+  return found == inputs.end() ? -1 : static_cast<int>(found - inputs.begin());
+}
+
+bool is_gradient(const twinops_operator_info& info) {
+  constexpr std::string_view kGrad = "_grad";
+  const std::string name = info.name;
+  return name.ends_with(kGrad) &&
+         twinops_find_operator(name.substr(0, name.size() - kGrad.size()).c_str()) != nullptr;
+}
+
+std::vector<Signature> forward_signatures(const twinops_operator_info& info) {
+  const auto optional = std::count_if(
+      info.arguments, info.arguments + info.argument_count,
+      [&](const twinops_argument_info* a) { return has_optional_gradient(info, *a); });
+  std::vector<Signature> signatures;
+  for (unsigned chosen = 0; chosen < 1u << optional; ++chosen)
+    signatures.push_back(forward_signature(info, chosen));
+  return signatures;
+}
+
 Signature gradient_signature(const Signature& forward) {
   Signature s;
   s.name = forward.name;
@@ -181,8 +212,10 @@ Signature gradient_signature(const Signature& forward) {
     const twinops_argument_info& a = *s.info->arguments[i];
     Input input;
     if (a.is_output != 0) continue;
-    if (!find_source(forward, a, input)) return {forward.name, nullptr, {}, {}, {}};
-    s.inputs.push_back(input);
+    if (find_source(forward, a, input))
+      s.inputs.push_back(input);
+    else if (a.is_required != 0)
+      return {forward.name, nullptr, {}, {}, {}};
   }
   for (size_t i = 0; i < s.info->argument_count; ++i)
     if (s.info->arguments[i]->is_output != 0) add_gradient(s, forward, *s.info->arguments[i]);

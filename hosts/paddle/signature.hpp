@@ -26,7 +26,6 @@ struct Output {
   const twinops_argument_info* argument;  // nullptr: a copy of the input `like`
   bool list = false;
   bool gradient = false;  // with respect to the forward operator's input `name`
-  bool optional = false;  // there only if the input `name` is
   int in_place_of = -1;   // the input that it is; -1: a new tensor
   Shape shape = Shape::like_input;
   int like = 0;
@@ -41,7 +40,7 @@ struct Attribute {
 };
 
 struct Signature {
-  std::string name;  // of the forward operator: "twinops_dropout"
+  std::string name;  // Paddle's, of the forward operator: "twinops_dropout"
   const twinops_operator_info* info = nullptr;
   std::vector<Input> inputs;
   std::vector<Output> outputs;
@@ -50,17 +49,16 @@ struct Signature {
   int find_input(const std::string& name) const;  // -1 if there is none; gradients do not count
 };
 
-// "twinops_" and the operator's name.
-std::string paddle_name(const char* operator_name);
-
 // True for `dropout_grad` if there is a `dropout`: Paddle's autograd calls it.
 bool is_gradient(const twinops_operator_info& info);
 
-Signature forward_signature(const twinops_operator_info& info);
+// An operator as Paddle's operators, named "twinops_" and its name. Paddle's static graphs know no
+// gradient with respect to an input that is not there. So an operator with such inputs is several:
+// one without them, and one for each choice of them, "twinops_<name>_with_bias_and_residual".
+std::vector<Signature> forward_signatures(const twinops_operator_info& info);
 
-// The operator `<forward>_grad` as the gradient of `forward`. It may have an argument that is
-// nothing of the forward operator's: then `info` of the answer is nullptr, and there is no
-// gradient.
+// The operator `<forward>_grad` as the gradient of `forward`; its `info` is nullptr if there is
+// none.
 Signature gradient_signature(const Signature& forward);
 
 }  // namespace twinops::paddle_host

@@ -2,7 +2,7 @@
 
 import functools
 
-from twinops._native import FOLDER, operators
+from twinops._native import FOLDER, library, operators
 
 PREFIX = "twinops_"
 _PLUGIN = FOLDER / "libtwinops_paddle.so"
@@ -46,6 +46,7 @@ def expected():
 def load():
     """Registers every operator with Paddle, once a process."""
     paddle = _import_paddle()
+    library()
     built_for = _BUILT_FOR.read_text().strip() if _PLUGIN.exists() else None
     check_version(paddle.version.full_version, built_for)
     known = registered()
@@ -55,7 +56,9 @@ def load():
             "another copy of the twinops plugin. Load one only: Paddle would call the other's."
         )
     try:
-        paddle.utils.cpp_extension.load_op_meta_info_and_register_op(str(_PLUGIN))
+        # What paddle.utils.cpp_extension does; importing that would need an old setuptools.
+        new = paddle.framework.core.load_op_meta_info_and_register_op(str(_PLUGIN))
+        _prototypes().update_op_proto(new)
     except Exception as error:
         raise ImportError(
             f"Paddle could not load {_PLUGIN}: {error}. A missing symbol means that it was built "
@@ -66,27 +69,43 @@ def load():
         raise ImportError(f"twinops' plugin did not register {sorted(missing)}: {_BUILD}")
 
 
-def registered():
-    """Operators named twinops_* that Paddle knows, gradients aside."""
+def _prototypes():
     from paddle.base.framework import OpProtoHolder
 
-    names = (name for name in OpProtoHolder.instance().op_proto_map if name.startswith(PREFIX))
-    return {n for n in names if not n.endswith("_grad")}
+    return OpProtoHolder.instance()
+
+
+def registered():
+    """Operators named twinops_* that Paddle knows; gradients and variants (_variant) aside."""
+    names = (name for name in _prototypes().op_proto_map if name.startswith(PREFIX))
+    return {n for n in names if not n.endswith("_grad") and "_with_" not in n}
 
 
 @functools.cache
-def _signature(op):
-    """Names of inputs, attributes with defaults, and outputs, in Paddle's order."""
-    from paddle.utils.cpp_extension.extension_utils import parse_op_info
+def _gradient_if_given(op):
+    """Inputs that may be left out and have a gradient if they are not."""
+    known = _prototypes().op_proto_map
+    return [a.name for a in operators()[op].arguments if f"{PREFIX}{op}_with_{a.name}" in known]
 
-    inputs, attributes, outputs = parse_op_info(PREFIX + op)
-    defaults = operators()[op].attributes
-    return (
-        tuple(name.split("@")[0] for name in inputs),
-        # What is not twinops' is the plugin's own: the type of an optional output, left out by "".
-        {name: defaults.get(name, "") for name in attributes},
-        tuple(name.split("@")[0] for name in outputs),
-    )
+
+def _variant(op, inputs):
+    """Paddle's static graphs know no gradient with respect to an input that is not there: such an
+    operator is registered once for each choice of them (hosts/paddle/signature.hpp)."""
+    given = [name for name in _gradient_if_given(op) if inputs.get(name) is not None]
+    return PREFIX + op + ("_with_" + "_and_".join(given) if given else "")
+
+
+@functools.cache
+def _signature(name, op):
+    """Names of inputs, attributes with defaults, and outputs, in Paddle's order."""
+    prototype = _prototypes().get_op_proto(name)
+    inputs = tuple(p.name.split("@")[0] for p in prototype.inputs)
+    outputs = tuple(p.name.split("@")[0] for p in prototype.outputs)
+    defaults = dict(operators()[op].attributes)
+    # The plugin's own attributes: the type of an optional output, left out by "".
+    defaults.update({f"{name}_type": "" for name in outputs})
+    attributes = (p.name for p in prototype.attrs if p.name in defaults)  # the others are Paddle's
+    return inputs, {name: defaults[name] for name in attributes}, outputs
 
 
 def run(op, inputs, attributes=None):
@@ -98,15 +117,17 @@ def run(op, inputs, attributes=None):
     """
     from paddle import _C_ops
 
-    input_names, defaults, _ = _signature(op)
+    name = _variant(op, inputs)
+    input_names, defaults, _ = _signature(name, op)
     attributes = attributes or {}
-    unknown = (set(inputs) - set(input_names)) | (set(attributes) - set(defaults))
+    given = {k for k, v in inputs.items() if v is not None}
+    unknown = (given - set(input_names)) | (set(attributes) - set(defaults))
     if unknown:
         raise TypeError(
-            f"twinops_{op} has no {', '.join(sorted(unknown))}; its inputs are "
+            f"{name} has no {', '.join(sorted(unknown))}; its inputs are "
             f"{', '.join(input_names)}, its attributes {', '.join(defaults)}"
         )
-    values = [inputs.get(name) for name in input_names]
+    values = [inputs.get(n) for n in input_names]
     # An attribute has its default's type: True for 1 would be refused.
-    values += [type(d)(attributes.get(name, d)) for name, d in defaults.items()]
-    return _C_ops._run_custom_op(PREFIX + op, *values)
+    values += [type(d)(attributes.get(n, d)) for n, d in defaults.items()]
+    return _C_ops._run_custom_op(name, *values)

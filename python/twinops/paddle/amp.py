@@ -74,6 +74,9 @@ class GradScaler(_PaddleGradScaler):
         _, self._found_inf = F.check_finite_and_unscale(_gradients(optimizer), self._scale)
         state["state"] = OptimizerState.UNSCALED
 
+    def unscale_(self, optimizer):
+        self._unscale(optimizer)
+
     def _update(self):
         if not self._enable:
             return

@@ -42,13 +42,19 @@ def log_softmax(x, axis=-1, dtype=None, name=None, *, masked_rows="nan"):
     return _rows("log_softmax", x, axis, dtype, {"masked_rows": masked_rows})
 
 
+# twinops' softmax takes the mask of neither of these two: Paddle's operators apply it, in float32 for
+# 16-bit tensors, which Paddle cannot add on a CPU.
+def _masked_softmax(x, masked):
+    wide = x.astype("float32") if x.dtype in (paddle.float16, paddle.bfloat16) else x
+    return softmax(masked(wide)).astype(x.dtype)
+
+
 @unified
 def fused_softmax_mask(x, mask, name=None):
     """paddle.incubate.softmax_mask_fuse: softmax(x + mask) along the last axis, on every device and
-    for every shape that broadcasts. The sum is Paddle's operator, rounded to the type of x."""
-    mask = mask.astype(x.dtype)
-    mask.stop_gradient = True  # as Paddle's: a mask has no gradient
-    return softmax(paddle.add(x, mask))
+    for every shape that broadcasts. As Paddle's, it has no gradient with respect to the mask."""
+    mask = mask.detach()
+    return _masked_softmax(x, lambda wide: wide + mask.astype(wide.dtype))
 
 
 @unified
@@ -56,8 +62,9 @@ def fused_softmax_mask_upper_triangle(x, name=None):
     """paddle.incubate.softmax_mask_fuse_upper_triangle: softmax along the last axis, where row i sees
     columns 0 to i."""
     seen = paddle.tril(paddle.ones([x.shape[-2], x.shape[-1]], "bool"))
-    hidden = paddle.full([1], -math.inf, x.dtype)
-    return softmax(paddle.where(seen.broadcast_to(x.shape), x, hidden.broadcast_to(x.shape)))
+    return _masked_softmax(
+        x, lambda wide: paddle.where(seen, wide, paddle.full([1], -math.inf, wide.dtype))
+    )
 
 
 # ---- dropout -------------------------------------------------------------------------------------
