@@ -86,7 +86,7 @@ class Block(nn.Layer):
 class Encoder(nn.Layer):
     """Reads an 8 x 8 image as 16 patches of 2 x 2 pixels."""
 
-    def __init__(self, operators, width=48, heads=4, blocks=2, p=0.1):
+    def __init__(self, operators, width=48, heads=4, blocks=2, p=0.2):
         super().__init__()
         self.embed = nn.Linear(4, width)
         self.position = self.create_parameter([1, 16, width])
@@ -159,7 +159,7 @@ def plot(curves, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--operators", choices=OPERATORS, default="twinops")
-    parser.add_argument("--epochs", type=int, default=25)
+    parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--plot", metavar="FILE", help="train with both, and draw their losses")
     arguments = parser.parse_args()
     curves = {}

@@ -14,32 +14,34 @@ using ::paddle::Tensor;
 using Shape = std::vector<int64_t>;
 using Attributes = std::vector<::paddle::any>;
 
-const std::string& mask_type(const Output& output, const Attributes& attributes) {
+// Of an output that may be left out, the type that is asked for; of others "same".
+const std::string& asked_type(const Output& output, const Attributes& attributes) {
+  static const std::string same = "same";
+  if (output.type_attribute < 0) return same;
   return *::paddle::any_cast<std::string>(&attributes.at(output.type_attribute));
 }
 
-// A bit mask is one-dimensional, a word for 32 elements.
-Shape shape_of(const Output& output, const Shape& like, const Attributes& attributes) {
+Shape shape_of(const Output& output, Shape shape, const Attributes& attributes) {
   if (output.shape == Output::Shape::one_element) return {1};
-  if (output.shape == Output::Shape::like_input) return like;
-  const std::string& type = mask_type(output, attributes);
+  if (output.shape == Output::Shape::last_dimension && !shape.empty())
+    shape.back() = *::paddle::any_cast<int64_t>(&attributes.at(output.size_attribute));
+  const std::string& type = asked_type(output, attributes);
   if (type.empty()) return {0};
-  if (type != "uint32") return like;
+  if (type != "uint32") return shape;
   int64_t elements = 1;
-  for (const int64_t size : like) elements = size < 0 || elements < 0 ? -1 : elements * size;
+  for (const int64_t size : shape) elements = size < 0 || elements < 0 ? -1 : elements * size;
   return {elements < 0 ? -1 : (elements + 31) / 32};
 }
 
 phi::DataType type_of(const Output& output, phi::DataType like, const Attributes& attributes) {
-  if (output.shape == Output::Shape::mask) {
-    const std::string& type = mask_type(output, attributes);
-    if (type == "bool") return phi::DataType::BOOL;
-    if (type == "uint8") return phi::DataType::UINT8;
-    PD_CHECK(type.empty() || type == "uint32", "twinops: ", output.name,
-             "_type: expected \"\", \"uint32\", \"bool\" or \"uint8\"; got \"", type, "\"");
-    return to_paddle({kDLUInt, 32, 1});
-  }
-  return output.type.bits == 0 ? like : to_paddle(output.type);
+  const std::string& type = asked_type(output, attributes);
+  if (type.empty() || (type == "same" && output.type.bits == 0)) return like;
+  if (type == "same") return to_paddle(output.type);
+  for (size_t i = 0; i < output.argument->type_count; ++i)
+    if (type == twinops_type_name(output.argument->types[i]))
+      return to_paddle(output.argument->types[i]);
+  PD_THROW("twinops: ", output.name, "_type: expected \"\" for none, \"same\" or a type of ",
+           output.name, "; got \"", type, "\"");
 }
 
 // The tensors of a call, one entry an input of the signature: empty if it was left out.
@@ -123,7 +125,7 @@ void run(const Signature& s, ::paddle::CustomOpKernelContext& context) {
   std::vector<Tensor> made;
   for (const Output& output : s.outputs) {
     const auto tensors = make_output(s, output, inputs, attributes, first->place());
-    const bool left_out = output.type_attribute >= 0 && mask_type(output, attributes).empty();
+    const bool left_out = asked_type(output, attributes).empty();
     if (output.argument != nullptr)
       call.add(*output.argument, left_out ? std::vector<Tensor>() : tensors);
     if (output.in_place_of < 0) made.push_back(tensors.front());

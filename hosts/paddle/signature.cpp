@@ -9,19 +9,22 @@ namespace {
 
 constexpr DLDataType kBool{6, 8, 1};  // the type code of later DLPacks
 
-// Outputs that are not like their operator's first input. A new operator whose outputs are needs no
-// line here.
+// Outputs that are not like their operator's first input (of a gradient: like the output's
+// gradient). A new operator whose outputs are needs no line here.
 struct Rule {
   const char *op, *output;
   Output::Shape shape;
   const char* like;
   DLDataType type;
+  const char* size;  // of last_dimension: the name of an attribute for it
 };
 constexpr Rule kRules[] = {
-    {"check_finite_and_unscale", "found_inf", Output::Shape::one_element, "scale", kBool},
-    {"philox_words", "words", Output::Shape::like_input, "like", {kDLUInt, 32, 1}},
-    {"uniform", "out", Output::Shape::like_input, "like", {kDLFloat, 32, 1}},
-    {"bias_dropout_residual_grad", "dbias", Output::Shape::like_input, "bias", {}},
+    {"check_finite_and_unscale", "found_inf", Output::Shape::one_element, "scale", kBool, nullptr},
+    {"philox_words", "words", Output::Shape::like_input, "like", {kDLUInt, 32, 1}, nullptr},
+    {"uniform", "out", Output::Shape::like_input, "like", {kDLFloat, 32, 1}, nullptr},
+    {"bias_dropout_residual_grad", "dbias", Output::Shape::like_input, "bias", {}, nullptr},
+    {"random_projection", "y", Output::Shape::last_dimension, "x", {}, "k"},
+    {"random_projection_grad", "dx", Output::Shape::like_input, "x", {}, nullptr},
 };
 
 // Gradients that are the gradient of the output as it is.
@@ -39,18 +42,27 @@ const Rule* find_rule(const Signature& s, const twinops_argument_info& output) {
   return found == std::end(kRules) ? nullptr : found;
 }
 
-void apply(const Rule& rule, const Signature& s, Output& output) {
+int add_attribute(Signature& s, const std::string& name, twinops_attribute_kind kind) {
+  s.attributes.push_back({name, kind, nullptr});
+  return static_cast<int>(s.attributes.size()) - 1;
+}
+
+void apply(const Rule& rule, Signature& s, Output& output) {
   output.shape = rule.shape;
   output.like = s.find_input(rule.like);
   output.type = rule.type;
+  if (rule.size != nullptr) output.size_attribute = add_attribute(s, rule.size, TWINOPS_INT);
 }
 
 // The tensor that new outputs are like, where nothing else is said.
 int first_tensor(const Signature& s) {
-  const auto found = std::find_if(s.inputs.begin(), s.inputs.end(), [](const Input& input) {
-    return !input.list && !input.optional;
-  });
-  return found == s.inputs.end() ? -1 : static_cast<int>(found - s.inputs.begin());
+  const auto find = [&](auto&& good) {
+    const auto found = std::find_if(s.inputs.begin(), s.inputs.end(), good);
+    return found == s.inputs.end() ? -1 : static_cast<int>(found - s.inputs.begin());
+  };
+  const int gradient = find([](const Input& input) { return input.gradient; });
+  if (gradient >= 0) return gradient;
+  return find([](const Input& input) { return !input.list && !input.optional; });
 }
 
 // The input that an output is in place of: a list of its list, a state of what it was.
@@ -73,10 +85,8 @@ Output forward_output(Signature& s, const twinops_argument_info& argument) {
   output.like = first_tensor(s);
   if (const Rule* rule = find_rule(s, argument)) {
     apply(*rule, s, output);
-  } else if (argument.is_required == 0) {  // asked for by naming its type
-    output.shape = Output::Shape::mask;
-    output.type_attribute = static_cast<int>(s.attributes.size());
-    s.attributes.push_back({output.name + "_type", TWINOPS_STRING, nullptr});
+  } else if (argument.is_required == 0) {
+    output.type_attribute = add_attribute(s, output.name + "_type", TWINOPS_STRING);
   }
   return output;
 }

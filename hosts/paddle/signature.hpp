@@ -19,8 +19,9 @@ struct Input {
 };
 
 struct Output {
-  // How shape and type are found: those of the input `like`, or of a mask for it, or one element.
-  enum class Shape { like_input, one_element, mask };
+  // The shape: that of the input `like`; the same with a last dimension of another size; one
+  // element.
+  enum class Shape { like_input, last_dimension, one_element };
 
   std::string name;
   const twinops_argument_info* argument;  // nullptr: a copy of the input `like`
@@ -30,7 +31,10 @@ struct Output {
   Shape shape = Shape::like_input;
   int like = 0;
   DLDataType type{};        // bits 0: the type of `like`
-  int type_attribute = -1;  // of a mask: the attribute that names its type, "" for no mask
+  int size_attribute = -1;  // of last_dimension: the attribute that names its size
+  // Of an output that may be left out: the attribute that names its type. "" leaves it out, "same"
+  // is the type of `like`, "uint32" a mask with a bit for each element of `like`.
+  int type_attribute = -1;
 };
 
 struct Attribute {

@@ -102,8 +102,8 @@ def _signature(name, op):
     inputs = tuple(p.name.split("@")[0] for p in prototype.inputs)
     outputs = tuple(p.name.split("@")[0] for p in prototype.outputs)
     defaults = dict(operators()[op].attributes)
-    # The plugin's own attributes: the type of an optional output, left out by "".
-    defaults.update({f"{name}_type": "" for name in outputs})
+    # The plugin's own: the type of an optional output, left out by "", and the size of an output.
+    defaults.update({f"{name}_type": "" for name in outputs}, k=0)
     attributes = (p.name for p in prototype.attrs if p.name in defaults)  # the others are Paddle's
     return inputs, {name: defaults[name] for name in attributes}, outputs
 
