@@ -48,19 +48,36 @@ void put_element(const DropoutWork& work, const std::int64_t* offset, bool kept)
                                {work.bias != nullptr, work.residual != nullptr, bias, residual}));
 }
 
+// Where element i lies.
+struct Offsets {
+  std::int64_t of[DropoutWork::kOperands] = {};
+  Offsets(const DropoutWork& work, std::int64_t i) {
+    for (int axis = work.walk.rank - 1; axis >= 0; --axis) {
+      const std::int64_t index = i % work.walk.size[axis];
+      i /= work.walk.size[axis];
+      for (int k = 0; k < DropoutWork::kOperands; ++k) of[k] += index * work.walk.stride[k][axis];
+    }
+  }
+};
+
 }  // namespace
+
+bool reference_is_kept(const DropoutWork& work, const Sequence& sequence, std::int64_t i) {
+  return is_kept(work, sequence, i, Offsets(work, i).of);
+}
+
+void reference_mask(const DropoutWork& work, const Sequence& sequence) {
+  if (work.sink == DropoutWork::Sink::nothing) return;
+  for (std::int64_t i = 0; i < work.elements; ++i)
+    put_mask(work, i, reference_is_kept(work, sequence, i));
+}
 
 void reference_dropout(const DropoutWork& work, Execution& execution) {
   execution.random_words = work.random_words;
   const Sequence sequence = work.random.sequence();
   for (std::int64_t i = 0; i < work.elements; ++i) {
-    std::int64_t rest = i, offset[DropoutWork::kOperands] = {};
-    for (int axis = work.walk.rank - 1; axis >= 0; --axis) {
-      const std::int64_t index = rest % work.walk.size[axis];
-      rest /= work.walk.size[axis];
-      for (int k = 0; k < DropoutWork::kOperands; ++k)
-        offset[k] += index * work.walk.stride[k][axis];
-    }
+    const Offsets offsets(work, i);
+    const std::int64_t* offset = offsets.of;
     const bool kept = is_kept(work, sequence, i, offset);
     put_mask(work, i, kept);
     with_floating_type(work.type, [&]<class T>(TypeTag<T>) { put_element<T>(work, offset, kept); });

@@ -8,4 +8,9 @@ namespace twinops {
 
 void reference_dropout(const DropoutWork& work, Execution& execution);
 
+// Its mask alone: whether element i is kept, and the masks of all of them where the call stores
+// one.
+bool reference_is_kept(const DropoutWork& work, const Sequence& sequence, std::int64_t i);
+void reference_mask(const DropoutWork& work, const Sequence& sequence);
+
 }  // namespace twinops

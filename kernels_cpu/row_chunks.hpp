@@ -56,18 +56,25 @@ TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int 
   for (; j < end; j += kLanes) f(j, Vec<F, Isa>(padding));
 }
 
-// Writes n elements of out from `first` on: f(j) gives the vector of element first + j.
-template <class T, class Isa, class Step>
+// Writes n elements of out from `first` on: f(j) gives the vector of element first + j. kCanonical:
+// it holds no NaN but the canonical one.
+template <bool kCanonical = false, class T, class Isa, class Step>
 TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, Step&& f) {
+  const auto put = [](T* at, compute_vec<T, Isa> y) {
+    if constexpr (kCanonical)
+      store_canonical<Isa>(at, y);
+    else
+      store<Isa>(at, y);
+  };
   constexpr int kLanes = compute_vec<T, Isa>::kLanes;
   T* to = out.data + first * out.step;
   alignas(64) T buffer[kFoldChunk];
   T* const target = out.step == 1 ? to : buffer;
   int j = 0;
-  for (; j + kLanes <= n; j += kLanes) store<Isa>(target + j, f(j));
+  for (; j + kLanes <= n; j += kLanes) put(target + j, f(j));
   if (j < n) {
     T tail[kLanes];
-    store<Isa>(tail, f(j));
+    put(tail, f(j));
     __builtin_memcpy(target + j, tail, static_cast<std::size_t>(n - j) * sizeof(T));
   }
   if (out.step != 1)

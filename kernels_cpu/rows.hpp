@@ -6,6 +6,7 @@
 //   bool is_far(part)                       the row must be reduced again, with this shift:
 //   F shift_of(part)
 //   void write(row, begin, end, part, shift)  those chunks' outputs
+//   void short_row(row)                     where there is one: all of a row of one chunk
 // Rows that are many are whole; rows that are few and long are cut at powers of two, so the bits
 // are those of the whole row.
 #pragma once
@@ -91,7 +92,15 @@ void for_each_row(const Kernel& kernel, Execution& execution, std::int64_t rows,
   if (rows >= 4 * threads || threads == 1 || chunks < 2 * kCutChunks) {
     const std::int64_t grain = length < kRowGrain ? (kRowGrain + length - 1) / length : 1;
     parallel_ranges(execution, rows, grain, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) whole_row(kernel, r, chunks);
+      for (std::int64_t r = begin; r < end; ++r) {
+        if constexpr (requires { kernel.short_row(r); }) {
+          if (chunks == 1) {
+            kernel.short_row(r);
+            continue;
+          }
+        }
+        whole_row(kernel, r, chunks);
+      }
     });
     return;
   }

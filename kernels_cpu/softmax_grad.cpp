@@ -1,83 +1,31 @@
-// softmax_grad and log_softmax_grad. Memory: y and dy are read twice, the second time from a cache
-// where a row fits one; dx is written once. Order: docs/softmax.md.
+// softmax_grad and log_softmax_grad: kernels_cpu/softmax_grad_rows.hpp, of dy as it is.
 #include "operators/softmax_grad.hpp"
 
 #include "kernels_cpu/kernel.hpp"
-#include "kernels_cpu/row_chunks.hpp"
-#include "kernels_cpu/row_offsets.hpp"
 #include "kernels_cpu/rows.hpp"
-#include "numerics/softmax.hpp"
+#include "kernels_cpu/softmax_grad_rows.hpp"
 
 namespace twinops {
 namespace {
 
-template <class Isa, bool kLog, class In, class Out>
-class GradRows {
- public:
-  using Compute = compute_t<In>;
-  using Part = Compute;
-  struct Buffer {};
-  using NoBuffer = Buffer;
-
-  explicit GradRows(const SoftmaxGradArguments& a) : a_(a) {}
-
-  Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute, Buffer&) const {
-    const Operands at = operands(row);
-    ChunkTree<Part> tree;
-    alignas(64) Compute terms[kFoldChunk];
-    for (std::int64_t c = begin; c < end; ++c) {
-      const int n = size(c);
-      if constexpr (!kLog)
-        read_chunk(at.y, c * kFoldChunk, n, In{}, [&](int j, V y) { save(terms + j, y); });
-      read_chunk(at.dy, c * kFoldChunk, n, In{}, [&](int j, V dy) {
-        save(terms + j, kLog ? dy : grad_term<kLog>(load<Isa>(terms + j), dy));
-      });
-      tree.add(fold_terms<Compute, Isa>(padded<Compute, Isa>(n),
-                                        [&](int j) { return load<Isa>(terms + j); }));
+template <class In, class Isa>
+struct PlainDy {
+  struct Row {
+    RowView<const In, Isa> dy;
+    template <class F>
+    TWINOPS_INLINE void read(std::int64_t first, int n, F&& f) const {
+      read_chunk(dy, first, n, In{}, f);
     }
-    return tree.total();
-  }
-  bool is_far(const Part&) const { return false; }
-  Compute shift_of(const Part&) const { return Compute(0); }
-
-  void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& part, Compute,
-             Buffer&) const {
-    const Operands at = operands(row);
-    const V sum(part);
-    alignas(64) Compute ys[kFoldChunk], dxs[kFoldChunk];
-    for (std::int64_t c = begin; c < end; ++c) {
-      const int n = size(c);
-      read_chunk(at.y, c * kFoldChunk, n, In{}, [&](int j, V y) { save(ys + j, y); });
-      read_chunk(at.dy, c * kFoldChunk, n, In{}, [&](int j, V dy) {
-        save(dxs + j, softmax_grad<kLog>(load<Isa>(ys + j), dy, sum));
-      });
-      write_chunk(at.dx, c * kFoldChunk, n, [&](int j) { return load<Isa>(dxs + j); });
-    }
-  }
-
- private:
-  using V = Vec<Compute, Isa>;
-  struct Operands {
-    RowView<Out, Isa> dx;
-    RowView<const In, Isa> y, dy;
   };
-  Operands operands(std::int64_t row) const {
-    const RowOffsets<3> offsets = row_offsets(a_.rows.outer, row);
-    return {{static_cast<Out*>(a_.dx) + offsets.of[0], a_.rows.step[0]},
-            {static_cast<const In*>(a_.y) + offsets.of[1], a_.rows.step[1]},
-            {static_cast<const In*>(a_.dy) + offsets.of[2], a_.rows.step[2]}};
-  }
-  int size(std::int64_t c) const {
-    const std::int64_t left = a_.rows.length - c * kFoldChunk;
-    return static_cast<int>(left < kFoldChunk ? left : kFoldChunk);
-  }
-  const SoftmaxGradArguments& a_;
+  TWINOPS_INLINE Row row(std::int64_t, RowView<const In, Isa> dy) const { return {dy}; }
 };
 
 template <class Isa, bool kLog>
 void grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
-    for_each_row(GradRows<Isa, kLog, In, Out>(a), execution, a.rows.rows, a.rows.length);
+    const PlainDy<In, Isa> dy;
+    for_each_row(GradRows<Isa, kLog, In, Out, PlainDy<In, Isa>>(a, dy), execution, a.rows.rows,
+                 a.rows.length);
   });
 }
 

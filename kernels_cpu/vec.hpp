@@ -45,7 +45,8 @@ struct Vec {
         sizeof(T) == 4 ? T(bit_cast<float>(kNanBits32)) : T(bit_cast<double>(kNanBits64));
     return {x.v & Batch(all_but_sign)};
   }
-  TWINOPS_INLINE friend Vec larger(Vec a, Vec b) { return {xsimd::max(a.v, b.v)}; }
+  // a where a is NaN.
+  TWINOPS_INLINE friend Vec larger(Vec a, Vec b) { return {isa::larger(a.v, b.v)}; }
   TWINOPS_INLINE friend Vec fma(Vec a, Vec b, Vec c) { return {isa::fused(a.v, b.v, c.v)}; }
 
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels_cuda/block_list.cuh"
 #include "kernels_cuda/launch.cuh"
-#include "kernels_cuda/packs.cuh"
 #include "operators/execution.hpp"
 #include "operators/tensor_list.hpp"
 
@@ -76,6 +76,7 @@ class ListLaunch {
   }
 
   void flush() {
+    if (launch_stretches()) return clear();
     const std::size_t bytes = bytes_for(x_.size());
     if (bytes <= kFewBytes)
       launch<kFewBytes>();
@@ -83,6 +84,13 @@ class ListLaunch {
       launch < kManyBytes<kListBytes ? kManyBytes : kListBytes>();
     else
       launch<kListBytes>();
+    clear();
+  }
+
+  bool empty() const { return x_.empty(); }
+
+ private:
+  void clear() {
     x_.clear();
     out_.clear();
     starts_.clear();
@@ -90,9 +98,56 @@ class ListLaunch {
     packs_ = 0;
   }
 
-  bool empty() const { return x_.empty(); }
+  std::uint32_t packs_of(std::size_t member) const {
+    return (member + 1 < x_.size() ? starts_[member + 1] : packs_) - starts_[member];
+  }
 
- private:
+  // Launches a block a stretch, if the parameters hold them all.
+  bool launch_stretches() {
+    std::size_t blocks = 0;
+    std::uint32_t most = 1;  // packs of a stretch
+    for (std::size_t i = 0; i < x_.size(); ++i) {
+      blocks += (packs_of(i) + kListThreads - 1) / kListThreads;
+      most = std::max(most, std::min<std::uint32_t>(packs_of(i), kListThreads));
+    }
+    const unsigned threads = (most + 31) / 32 * 32;
+    return in_place_ ? launch_stretches<true>(blocks, threads)
+                     : launch_stretches<false>(blocks, threads);
+  }
+  template <bool kInPlace>
+  bool launch_stretches(std::size_t blocks, unsigned threads) {
+    constexpr int kMiddleBytes = kManyBytes < kListBytes ? kManyBytes : kListBytes;
+    if (blocks == 0) return false;
+    if (blocks <= StretchList<kFewBytes, kInPlace>::kMost)
+      launch_stretches(StretchList<kFewBytes, kInPlace>(), threads);
+    else if (blocks <= StretchList<kMiddleBytes, kInPlace>::kMost)
+      launch_stretches(StretchList<kMiddleBytes, kInPlace>(), threads);
+    else if (blocks <= StretchList<kListBytes, kInPlace>::kMost)
+      launch_stretches(StretchList<kListBytes, kInPlace>(), threads);
+    else
+      return false;
+    return true;
+  }
+  template <int Bytes, bool kInPlace>
+  void launch_stretches(StretchList<Bytes, kInPlace>&& list, unsigned threads) {
+    unsigned blocks = 0;
+    for (std::size_t i = 0; i < x_.size(); ++i)
+      for (std::uint32_t first = 0, packs = packs_of(i); first < packs; first += kListThreads) {
+        const std::uint32_t n = std::min<std::uint32_t>(packs - first, kListThreads);
+        Stretch<kInPlace>& s = list.blocks[blocks++];
+        s.x = const_cast<char*>(x_[i]) + first * std::size_t{kPackBytes};
+        if constexpr (!kInPlace) s.out = out_[i] + first * std::size_t{kPackBytes};
+        s.packs = static_cast<std::uint16_t>(n);
+        s.edge = Edge::of(first == 0 ? edges_[i].head() : 0,
+                          first + n == packs ? edges_[i].tail() : kPackElements<T>,
+                          edges_[i].apart());
+      }
+    stretch_kernel<T><<<blocks, threads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(
+        list, make_body_());
+    check(cudaGetLastError(), "launch over a list of tensors");
+    ++execution_.launches;
+  }
+
   std::size_t bytes_for(std::size_t m) const {
     return m * ((in_place_ ? 1 : 2) * sizeof(char*) + sizeof(Edge)) +
            (m + 1) * sizeof(std::uint32_t);

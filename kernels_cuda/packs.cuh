@@ -135,6 +135,30 @@ struct Window {
   }
 };
 
+// The elements of a pack, in registers.
+template <class T>
+union PackOf {
+  uint4 words;
+  T elements[kPackElements<T>];
+
+  __device__ void load(const Place& place) { words = *reinterpret_cast<const uint4*>(place.x); }
+
+  // Stores what body makes of each element: of those loaded if the pack is whole, else one by one.
+  template <class Body, class State>
+  __device__ void map(const Body& body, State& state, const Place& place) {
+    if (place.whole) {
+#pragma unroll
+      for (int j = 0; j < kPackElements<T>; ++j) elements[j] = body.element(state, elements[j]);
+      *reinterpret_cast<uint4*>(place.out) = words;
+    } else {
+#pragma unroll 1
+      for (int j = place.low; j < place.high; ++j)
+        reinterpret_cast<T*>(place.out)[j] =
+            body.element(state, reinterpret_cast<const T*>(place.x)[j]);
+    }
+  }
+};
+
 // Calls body on every element of the list. A body lives in the kernel's parameters; its State lives
 // with a thread:
 //   State begin() const;            asks for what a thread needs before its first element; whatever
@@ -148,13 +172,8 @@ struct Window {
 template <class T, int Unroll, class List, class Body>
 __global__ void __launch_bounds__(kListThreads)
     list_kernel(const __grid_constant__ List list, const __grid_constant__ Body body) {
-  constexpr int kElements = kPackElements<T>;
   constexpr std::uint32_t kPacks = Window<Unroll>::kPacks;
   __shared__ Window<Unroll> window;
-  union Pack {
-    uint4 words;
-    T elements[kElements];
-  };
 
   auto state = body.begin();
   const std::uint32_t begin = blockIdx.x * kPacks;
@@ -162,7 +181,7 @@ __global__ void __launch_bounds__(kListThreads)
   const std::uint32_t end = min(begin + kPacks, list.packs);
   const std::uint32_t members = window.load(list, begin, end);
 
-  Pack packs[Unroll];
+  PackOf<T> packs[Unroll];
   std::uint32_t member[Unroll];
   std::uint32_t m = 0;
 #pragma unroll
@@ -174,25 +193,14 @@ __global__ void __launch_bounds__(kListThreads)
     while (window.starts[m + 1] <= pack) ++m;
     member[k] = m;
     const Place place = window.template place<T>(m, pack);
-    if (place.whole && body.reads(state)) packs[k].words = *reinterpret_cast<const uint4*>(place.x);
+    if (place.whole && body.reads(state)) packs[k].load(place);
   }
   body.prepare(state);
 #pragma unroll
   for (int k = 0; k < Unroll; ++k) {
     const std::uint32_t pack = begin + k * kListThreads + threadIdx.x;
     if (pack >= end) break;
-    const Place place = window.template place<T>(member[k], pack);
-    if (place.whole) {
-#pragma unroll
-      for (int j = 0; j < kElements; ++j)
-        packs[k].elements[j] = body.element(state, packs[k].elements[j]);
-      *reinterpret_cast<uint4*>(place.out) = packs[k].words;
-    } else {
-#pragma unroll 1
-      for (int j = place.low; j < place.high; ++j)
-        reinterpret_cast<T*>(place.out)[j] =
-            body.element(state, reinterpret_cast<const T*>(place.x)[j]);
-    }
+    packs[k].map(body, state, window.template place<T>(member[k], pack));
   }
   body.end(state);
 }

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "kernels_cuda/launch.cuh"
-#include "kernels_cuda/row_lanes.cuh"
+#include "kernels_cuda/row_parts.cuh"
 #include "operators/execution.hpp"
 
 namespace twinops {
@@ -25,19 +25,19 @@ struct LongRows {
   int units;          // of a row, up to kLongUnits
   int waiting;        // chunks of a warp that wait
   int blocks;         // of a row: the cluster
+  int detour;         // where in shared memory it is, in bytes
 
   __host__ __device__ int warps() const { return units < kLongWarps ? units : kLongWarps; }
 };
 
-__device__ __forceinline__ void cluster_barrier(int blocks) {
-#if __CUDA_ARCH__ >= 900
-  if (blocks > 1) {
-    cooperative_groups::this_cluster().sync();
-    return;
-  }
-#endif
-  __syncthreads();
-}
+// What a launch of a chunk a warp settles.
+struct ChunkRows {
+  int chunks;  // of a row
+  int blocks;  // of a row: the cluster
+  int warps;   // of a block
+};
+template <class F>
+inline constexpr int kRowWarps = sizeof(F) == 8 ? 16 : 32;  // that a multiprocessor has registers for
 
 // Leaves a unit's part in every block of the row.
 template <class Part>
@@ -52,6 +52,33 @@ __device__ __forceinline__ void share_part(Part* place, Part part, int blocks) {
   if (lane == 0) *place = part;
 }
 
+// ChunkTree of a warp, all of whose lanes add the same: its partial sums stand in shared memory.
+template <class Part>
+class WarpTree {
+ public:
+  static constexpr int kLevels = 48;
+
+  __device__ explicit WarpTree(Part* partial) : partial_(partial) {}
+  __device__ void add(Part part) {
+    int level = 0;
+    for (; count_ >> level & 1; ++level) part = partial_[level] + part;
+    __syncwarp();
+    partial_[level] = part;
+    __syncwarp();
+    ++count_;
+  }
+  __device__ Part total() const {
+    Part part{};
+    for (int level = 0; count_ >> level != 0; ++level)
+      if (count_ >> level & 1) part = partial_[level] + part;
+    return part;
+  }
+
+ private:
+  Part* partial_;
+  std::uint64_t count_ = 0;
+};
+
 inline int device_attribute(cudaDeviceAttr attribute, int device) {
   int value = 0;
   check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
@@ -62,53 +89,95 @@ inline unsigned grid_of(std::int64_t blocks) {
   return static_cast<unsigned>(std::min<std::int64_t>(blocks, 0x7fffffff));
 }
 
-// Launches `kernel` in clusters of `cluster` blocks, with `shared` bytes of dynamic shared memory.
+// A launch in clusters of `cluster` blocks, with `shared` bytes of dynamic shared memory.
+struct RowLaunch {
+  template <class... Parameters>
+  RowLaunch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, std::size_t shared,
+            int cluster, void* stream) {
+    config.gridDim = dim3(blocks);
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared;
+    config.stream = static_cast<cudaStream_t>(stream);
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    config.attrs = &attribute;
+    config.numAttrs = cluster > 1 ? 1 : 0;
+    if (shared > 48 * 1024)
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(shared)),
+            "cudaFuncSetAttribute");
+    if (cluster > 8)
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+            "cudaFuncSetAttribute");
+  }
+  RowLaunch(const RowLaunch&) = delete;
+  RowLaunch& operator=(const RowLaunch&) = delete;
+
+  cudaLaunchConfig_t config{};
+  cudaLaunchAttribute attribute{};
+};
+
 template <class... Parameters, class... Values>
 void launch_rows(Execution& execution, void (*kernel)(Parameters...), unsigned blocks,
                  unsigned threads, std::size_t shared, int cluster, const Values&... values) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = shared;
-  config.stream = static_cast<cudaStream_t>(execution.stream);
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
-  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-  config.attrs = &attribute;
-  config.numAttrs = cluster > 1 ? 1 : 0;
-  if (shared > 48 * 1024)
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shared)),
-          "cudaFuncSetAttribute");
-  if (cluster > 8)
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
-          "cudaFuncSetAttribute");
-  check(cudaLaunchKernelEx(&config, kernel, values...), "launch over rows");
+  const RowLaunch launch(kernel, blocks, threads, shared, cluster, execution.stream);
+  check(cudaLaunchKernelEx(&launch.config, kernel, values...), "launch over rows");
   ++execution.launches;
 }
 
-// How a row of up to kFoldChunk elements lies: R vectors of V elements in each of G lanes.
+// How many clusters find room on the device at once.
+template <class... Parameters>
+int active_clusters(void (*kernel)(Parameters...), unsigned threads, std::size_t shared,
+                    int cluster) {
+  const RowLaunch launch(kernel, static_cast<unsigned>(cluster), threads, shared, cluster, nullptr);
+  int clusters = 0;
+  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config),
+        "cudaOccupancyMaxActiveClusters");
+  return std::max(1, clusters);
+}
+
+// How a row of up to kFoldChunk elements lies: R packs of V elements in each of G lanes.
 template <int V, int G, int R>
 struct ShortShape {};
 
-// Calls launch(ShortShape) with the fewest lanes and vectors that hold `length` elements.
+// Calls launch(ShortShape) with the shape for rows of `length`. A lane holds 16 elements where there
+// are as many, 32 of 16 bits: what a row costs besides is shared by all that a lane holds.
 template <int V, class Launch>
 void with_short_shape(std::int64_t length, Launch&& launch) {
-  if constexpr (V >= 4) {
-    if (length <= 4 * V) return launch(ShortShape<V, 4, 1>{});
-    if (length <= 8 * V) return launch(ShortShape<V, 8, 1>{});
-    if (length <= 16 * V) return launch(ShortShape<V, 16, 1>{});
-  }
-  if (length <= 32 * V) return launch(ShortShape<V, 32, 1>{});
-  if constexpr (V == 1)
-    if (length <= 64) return launch(ShortShape<V, 32, 2>{});
-  if constexpr (V <= 2)
-    if (length <= 128) return launch(ShortShape<V, 32, 4 / V>{});
-  if constexpr (V <= 4)
-    if (length <= 256) return launch(ShortShape<V, 32, 8 / V>{});
-  if (length <= 512) return launch(ShortShape<V, 32, 16 / V>{});
+  constexpr int kLanes = V == 8 ? 2 : 4, R = (V == 8 ? 32 : 16) / V;
+  if (length <= 16) return launch(ShortShape<V, kLanes, 16 / kLanes / V>{});
+  if (length <= 64) return launch(ShortShape<V, kLanes, R>{});
+  if (length <= 128) return launch(ShortShape<V, 2 * kLanes, R>{});
+  if (length <= 256) return launch(ShortShape<V, 4 * kLanes, R>{});
+  if (length <= 512) return launch(ShortShape<V, 8 * kLanes, R>{});
   launch(ShortShape<V, 32, 32 / V>{});
+}
+
+// A chunk a warp. A multiprocessor holds `warps`; a block of one row has up to `of_block` of them, a
+// block of a cluster half of them, so that two rows take turns there: one waits while the other
+// works. False if a cluster has no room for the row.
+inline bool plan_chunks(std::int64_t length, int warps, int of_block, int device, ChunkRows& plan) {
+  const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
+  if (chunks > kMostBlocksOfRow * warps) return false;
+  plan.chunks = plan.warps = static_cast<int>(chunks);
+  plan.blocks = 1;
+  if (chunks <= of_block) return true;
+  const bool clusters = device_attribute(cudaDevAttrComputeCapabilityMajor, device) >= 9;
+  for (const int most : {warps / 2, warps})
+    for (plan.blocks = 1; plan.blocks <= (clusters ? kMostBlocksOfRow : 1); plan.blocks *= 2) {
+      plan.warps = (plan.chunks + plan.blocks - 1) / plan.blocks;
+      if (plan.warps <= most) return true;
+    }
+  return false;
+}
+
+// How many rows the device works on at a time, in clusters side by side.
+template <class Kernel>
+std::int64_t rows_at_once(std::int64_t rows, const ChunkRows& plan, Kernel kernel,
+                          std::size_t shared) {
+  return std::min<std::int64_t>(
+      rows, active_clusters(kernel, static_cast<unsigned>(plan.warps * kWarp), shared, plan.blocks));
 }
 
 // The plan for long rows: as many blocks a row as give each warp one unit, up to the largest

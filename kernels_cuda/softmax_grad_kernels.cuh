@@ -1,10 +1,11 @@
-// The kernels of softmax_grad and log_softmax_grad: short, middle and long rows as in
+// The kernels of softmax_grad and log_softmax_grad: short rows, rows and long rows as in
 // softmax_kernels.cuh, with a plain folded sum in place of the joined parts. Long rows keep y and
 // dy in shared memory as far as they fit; the rest is read twice, the second time mostly from L2.
 #pragma once
 
 #include "kernels_cuda/row_lanes.cuh"
 #include "kernels_cuda/row_launch.cuh"
+#include "kernels_cuda/row_pipeline.cuh"
 #include "numerics/softmax.hpp"
 #include "operators/softmax_grad.hpp"
 
@@ -16,136 +17,184 @@ struct GradJob {
   const In* dy;
   Out* dx;
   Rows<3> rows;
+  compute_t<In> scale;
 };
 
 // A lane's share of a chunk of y and dy, as it is stored; 0 beyond the row.
-template <class In, int R, int V>
+template <class In, int G, int R, int V>
 struct GradShare {
+  using F = compute_t<In>;
+  using S = Share<G, R, V>;
   Pack<In, V> y[R], dy[R];
 
-  template <int G>
-  __device__ __forceinline__ void load(const In* y_row, std::int64_t y_step, const In* dy_row,
-                                       std::int64_t dy_step, std::int64_t first,
-                                       std::int64_t length, int lane) {
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const std::int64_t j = first + (r * G + lane) * V;
-      y[r] = dy[r] = {};
-      if (j >= length) continue;
-      y[r] = read_pack<In, V>(y_row + (V == 1 ? j * y_step : j));
-      dy[r] = read_pack<In, V>(dy_row + (V == 1 ? j * dy_step : j));
-    }
+  __device__ __forceinline__ void load(const In* y_at, std::int64_t y_step, const In* dy_at,
+                                       std::int64_t dy_step, int left, int lane) {
+    S::load(y_at, y_step, left, lane, In{}, y);
+    S::load(dy_at, dy_step, left, lane, In{}, dy);
   }
-  template <bool kLog, int G>
-  __device__ __forceinline__ compute_t<In> sum() const {
-    compute_t<In> terms[R * V];
+  // The first of V gradients of pack r, and the next ones.
+  template <class Of>
+  __device__ __forceinline__ void each(int r, Of&& of) const {
+    F ys[V], dys[V];
+    widen_pack(y[r], ys);
+    widen_pack(dy[r], dys);
 #pragma unroll
-    for (int i = 0; i < R * V; ++i)
-      terms[i] =
-          grad_term<kLog, compute_t<In>>(widen(y[i / V].v[i % V]), widen(dy[i / V].v[i % V]));
+    for (int e = 0; e < V; ++e) of(e, ys[e], dys[e]);
+  }
+  template <bool kLog>
+  __device__ __forceinline__ F sum() const {
+    F terms[R * V];
+#pragma unroll
+    for (int r = 0; r < R; ++r)
+      each(r, [&](int e, F y, F dy) { terms[r * V + e] = grad_term<kLog, F>(y, dy); });
     return fold_lanes<G, R, V>(terms);
   }
-  template <bool kLog, int G, class Out>
-  __device__ __forceinline__ void store(Out* row, std::int64_t step, std::int64_t first,
-                                        std::int64_t length, int lane, compute_t<In> sum) const {
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const std::int64_t j = first + (r * G + lane) * V;
-      compute_t<In> dx[V];
-#pragma unroll
-      for (int e = 0; e < V; ++e)
-        dx[e] = softmax_grad<kLog, compute_t<In>>(widen(y[r].v[e]), widen(dy[r].v[e]), sum);
-      if (j < length) store_elements<V>(row, step, j, dx);
-    }
+  template <bool kLog, class Out>
+  __device__ __forceinline__ void store(Out* at, std::int64_t step, int left, int lane, F sum,
+                                        F scale) const {
+    S::store(at, step, left, lane, [&](int r, F(&dx)[V]) {
+      each(r, [&](int e, F y, F dy) { dx[e] = softmax_grad<kLog, F>(y, dy, sum, scale); });
+    });
   }
 };
 
 template <bool kLog, class In, class Out, int V, int G, int R>
-__global__ void __launch_bounds__(kShortThreads, sizeof(In) == 8 ? 2 : 5)
+__global__ void __launch_bounds__(kShortThreads)
     grad_short_kernel(const __grid_constant__ GradJob<In, Out> job) {
   using F = compute_t<In>;
-  constexpr int kRowsOfWarp = kWarp / G;
-  const int lane = threadIdx.x % G, place = threadIdx.x % kWarp / G;
-  const std::int64_t warp =
-      std::int64_t{blockIdx.x} * (kShortThreads / kWarp) + threadIdx.x / kWarp;
-  const std::int64_t warps = std::int64_t{gridDim.x} * (kShortThreads / kWarp);
+  constexpr int kRows = kShortThreads / G;  // of a block
+  const int lane = threadIdx.x % G;
+  const int first = threadIdx.x / kWarp * (kWarp / G);  // of the warp, whose lanes stay together
   const std::int64_t* const step = job.rows.step;
-  for (std::int64_t base = warp * kRowsOfWarp; base < job.rows.rows; base += warps * kRowsOfWarp) {
-    const std::int64_t row = base + place;
-    const std::int64_t length = row < job.rows.rows ? job.rows.length : 0;
-    const RowStarts<3> starts = row_starts(job.rows.outer, row);
-    GradShare<In, R, V> share;
-    share.template load<G>(job.y + starts.of[1], step[1], job.dy + starts.of[2], step[2], 0, length,
-                           lane);
-    const F sum = share.template sum<kLog, G>() + F(0);
-    share.template store<kLog, G>(job.dx + starts.of[0], step[0], 0, length, lane, sum);
+  for (std::int64_t base = std::int64_t{blockIdx.x} * kRows + first; base < job.rows.rows;
+       base += std::int64_t{gridDim.x} * kRows) {
+    const std::int64_t r = base + threadIdx.x % kWarp / G;
+    const int left = r < job.rows.rows ? static_cast<int>(job.rows.length) : 0;
+    const RowStarts<3> starts = row_starts(job.rows.outer, r);
+    GradShare<In, G, R, V> share;
+    share.load(job.y + starts.of[1], step[1], job.dy + starts.of[2], step[2], left, lane);
+    const F sum = share.template sum<kLog>() + F(0);
+    share.template store<kLog>(job.dx + starts.of[0], step[0], left, lane, sum, job.scale);
   }
 }
 
 // The tree of `count` chunk sums; every lane has it.
-template <int kPerLane, class F>
+template <class F>
 __device__ __forceinline__ F join_sums(const F* sums, int count) {
-  const int lane = threadIdx.x % kWarp;
-  F s[kPerLane];
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
-    const int at = lane * kPerLane + i;
-    s[i] = at < count ? sums[at] : F(0);
-  }
-#pragma unroll
-  for (int step = 1; step < kPerLane; step *= 2)
-#pragma unroll
-    for (int i = 0; i < kPerLane; i += 2 * step) s[i] = s[i] + s[i + step];
-#pragma unroll
-  for (int mask = 1; mask < kWarp; mask *= 2) s[0] = s[0] + __shfl_xor_sync(kAllLanes, s[0], mask);
-  return s[0] + F(0);
+  return fold_chunks<F>(count, [&](int i) { return sums[i]; }) + F(0);
 }
 
-inline constexpr int kMiddleGradChunks = 16;
+// Chunks of y and dy, packed or one by one, that a multiprocessor has registers for.
+template <class In, int V>
+inline constexpr int kGradWarps = 64 / static_cast<int>(V == 1 ? sizeof(compute_t<In>) : sizeof(In));
 
+// A chunk a warp, the row in the registers of a block.
 template <bool kLog, class In, class Out, int V>
-__global__ void __launch_bounds__(kMiddleGradChunks* kWarp)
-    grad_middle_kernel(const __grid_constant__ GradJob<In, Out> job) {
+__global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
+    grad_row_kernel(const __grid_constant__ GradJob<In, Out> job) {
   using F = compute_t<In>;
-  constexpr int R = kFoldChunk / kWarp / V;
-  __shared__ F sums[kMiddleGradChunks];
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, chunks = blockDim.x / kWarp;
-  const std::int64_t first = std::int64_t{warp} * kFoldChunk, length = job.rows.length;
+  __shared__ F sums[kGradWarps<In, V>];
+  const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp;
+  const int begin = chunk * kFoldChunk, left = static_cast<int>(job.rows.length) - begin;
+  const std::int64_t* const step = job.rows.step;
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     const RowStarts<3> starts = row_starts(job.rows.outer, r);
-    GradShare<In, R, V> share;
-    share.template load<kWarp>(job.y + starts.of[1], 1, job.dy + starts.of[2], 1, first, length,
-                               lane);
-    const F part = share.template sum<kLog, kWarp>();
-    if (lane == 0) sums[warp] = part;
+    const auto at = [&](int k) { return starts.of[k] + begin * (V == 1 ? step[k] : 1); };
+    GradShare<In, kWarp, kFoldChunk / kWarp / V, V> share;
+    share.load(job.y + at(1), step[1], job.dy + at(2), step[2], left, lane);
+    const F part = share.template sum<kLog>();
+    if (lane == 0) sums[chunk] = part;
     __syncthreads();
-    const F sum = join_sums<1>(sums, chunks);
-    share.template store<kLog, kWarp>(job.dx + starts.of[0], 1, first, length, lane, sum);
-    __syncthreads();  // before the next row's sums come
+    const F sum = join_sums(sums, blockDim.x / kWarp);
+    share.template store<kLog>(job.dx + at(0), step[0], left, lane, sum, job.scale);
+    if (r + gridDim.x < job.rows.rows) __syncthreads();  // before the next row's sums come
   }
 }
 
+// The same with the blocks of a cluster; the next row is on its way meanwhile, where packs fit.
 template <bool kLog, class In, class Out, int V>
-__global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
+__global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
+    grad_cluster_kernel(const __grid_constant__ GradJob<In, Out> job, const ChunkRows plan) {
+  using F = compute_t<In>;
+  constexpr int R = kFoldChunk / kWarp / V;
+  constexpr bool kFetch = V > 1;
+  extern __shared__ __align__(16) unsigned char memory[];
+  RowParts<F> sums(memory, plan.chunks, plan.blocks);
+  unsigned char* const room = memory + sums.bytes(plan.chunks);
+  using Next = NextChunk<In, V, R>;
+  const Next next_y(room, blockDim.x), next_dy(room + Next::kBytes * blockDim.x, blockDim.x);
+  const int lane = threadIdx.x % kWarp;
+  const int chunk = static_cast<int>(blockIdx.x % plan.blocks) * plan.warps + threadIdx.x / kWarp;
+  const std::int64_t begin = std::int64_t{chunk} * kFoldChunk;
+  const int left = static_cast<int>(min(job.rows.length - begin, std::int64_t{kFoldChunk}));
+  const std::int64_t row_step = gridDim.x / plan.blocks;
+  const std::int64_t* const step = job.rows.step;
+  const auto at = [&](std::int64_t r) {  // the row's chunk, of each operand
+    RowStarts<3> starts = row_starts(job.rows.outer, r);
+#pragma unroll
+    for (int k = 0; k < 3; ++k) starts.of[k] += begin * (V == 1 ? step[k] : 1);
+    return starts;
+  };
+  const auto fetch = [&](const RowStarts<3>& starts) {
+    next_y.fetch(job.y + starts.of[1], left, lane);
+    next_dy.fetch(job.dy + starts.of[2], left, lane);
+  };
+
+  std::int64_t r = blockIdx.x / plan.blocks;
+  RowStarts<3> starts, next_starts = at(r);
+  if (kFetch && r < job.rows.rows) fetch(next_starts);
+  for (; r < job.rows.rows; r += row_step) {
+    starts = next_starts;
+    next_starts = at(r + row_step);
+    GradShare<In, kWarp, R, V> share;
+    if constexpr (kFetch) {
+      Next::wait();
+      Share<kWarp, R, V>::each(left, lane, [&](int i, int, bool inside) {
+        share.y[i] = inside ? next_y.take(i) : pack_of<In, V>(In{});
+        share.dy[i] = inside ? next_dy.take(i) : pack_of<In, V>(In{});
+      });
+      if (r + row_step < job.rows.rows) fetch(next_starts);
+    } else {
+      share.load(job.y + starts.of[1], step[1], job.dy + starts.of[2], step[2], left, lane);
+    }
+    sums.bring(chunk, share.template sum<kLog>());
+    const F sum = join_sums(sums.all(), plan.chunks);
+    share.template store<kLog>(job.dx + starts.of[0], step[0], left, lane, sum, job.scale);
+  }
+  sums.leave();
+}
+
+template <class F>
+struct alignas(16) LongSums {  // then: chunks of y and dy that wait
+  F of_units[kLongUnits];
+  F trees[kLongWarps][WarpTree<F>::kLevels];
+};
+
+template <bool kLog, class In, class Out, int V>
+__global__ void __launch_bounds__(kLongWarps* kWarp)
     grad_long_kernel(const __grid_constant__ GradJob<In, Out> job, const LongRows plan) {
   using F = compute_t<In>;
   constexpr int R = kFoldChunk / kWarp / V;
   extern __shared__ __align__(16) unsigned char memory[];
-  F* const sums = reinterpret_cast<F*>(memory);
+  auto& shared = *reinterpret_cast<LongSums<F>*>(memory);
+  F* const sums = shared.of_units;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
   const int rank = static_cast<int>(blockIdx.x % plan.blocks);
   const int first_unit = warp * plan.blocks + rank, unit_step = warps * plan.blocks;
   const std::int64_t length = job.rows.length, row_step = gridDim.x / plan.blocks;
   const std::int64_t* const step = job.rows.step;
-  auto* const mine = reinterpret_cast<Pack<In, V>*>(memory + sizeof(F) * kLongUnits) +
+  auto* const mine = reinterpret_cast<Pack<In, V>*>(memory + sizeof(LongSums<F>)) +
                      static_cast<std::int64_t>(warp) * plan.waiting * 2 * R * kWarp + lane;
 
   for (std::int64_t r = blockIdx.x / plan.blocks; r < job.rows.rows; r += row_step) {
     const RowStarts<3> starts = row_starts(job.rows.outer, r);
-    GradShare<In, R, V> share;
+    GradShare<In, kWarp, R, V> share;
+    const auto left_of = [&](std::int64_t c) {
+      return static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk}));
+    };
+    const auto at = [&](int k, std::int64_t c) { return starts.of[k] + c * kFoldChunk * step[k]; };
     const auto load_chunk = [&](std::int64_t c) {
-      share.template load<kWarp>(job.y + starts.of[1], step[1], job.dy + starts.of[2], step[2],
-                                 c * kFoldChunk, length, lane);
+      share.load(job.y + at(1, c), step[1], job.dy + at(2, c), step[2], left_of(c), lane);
     };
     const auto reduce_chunk = [&](std::int64_t c, int seen) {
       load_chunk(c);
@@ -156,7 +205,7 @@ __global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
           mine[((seen * R + i) * 2 + 1) * kWarp] = share.dy[i];
         }
       }
-      return share.template sum<kLog, kWarp>();
+      return share.template sum<kLog>();
     };
     int seen = 0;
     for (int u = first_unit; u < plan.units; u += unit_step) {
@@ -164,16 +213,13 @@ __global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
         share_part(sums + u, reduce_chunk(u, seen++), plan.blocks);
         continue;
       }
-      ChunkTree<F> tree;
+      WarpTree<F> tree(shared.trees[warp]);
       const std::int64_t end = min((u + 1) * plan.unit, plan.chunks);
       for (std::int64_t c = u * plan.unit; c < end; ++c) tree.add(reduce_chunk(c, seen++));
       share_part(sums + u, tree.total(), plan.blocks);
     }
     cluster_barrier(plan.blocks);
-    const F sum = plan.units <= 32    ? join_sums<1>(sums, plan.units)
-                  : plan.units <= 64  ? join_sums<2>(sums, plan.units)
-                  : plan.units <= 256 ? join_sums<8>(sums, plan.units)
-                                      : join_sums<16>(sums, plan.units);
+    const F sum = join_sums(sums, plan.units);
     seen = 0;
     for (int u = first_unit; u < plan.units; u += unit_step) {
       const std::int64_t end = min((u + 1) * plan.unit, plan.chunks);
@@ -187,8 +233,7 @@ __global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
         } else {
           load_chunk(c);
         }
-        share.template store<kLog, kWarp>(job.dx + starts.of[0], step[0], c * kFoldChunk, length,
-                                          lane, sum);
+        share.template store<kLog>(job.dx + at(0, c), step[0], left_of(c), lane, sum, job.scale);
       }
     }
     cluster_barrier(plan.blocks);  // before the next row's sums come

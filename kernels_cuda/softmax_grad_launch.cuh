@@ -7,8 +7,23 @@
 namespace twinops {
 
 template <bool kLog, int V, class In, class Out>
+void launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
+  const auto threads = static_cast<unsigned>(plan.warps * kWarp);
+  if (plan.blocks == 1)
+    return launch_rows(execution, grad_row_kernel<kLog, In, Out, V>, grid_of(job.rows.rows),
+                       threads, 0, 1, job);
+  const std::size_t fetched =
+      V == 1 ? 0 : 2 * NextChunk<In, V, kFoldChunk / kWarp / V>::kBytes * threads;
+  const std::size_t shared = RowParts<compute_t<In>>::bytes(plan.chunks) + fetched;
+  const auto kernel = grad_cluster_kernel<kLog, In, Out, V>;
+  launch_rows(execution, kernel,
+              grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks), threads,
+              shared, plan.blocks, job, plan);
+}
+
+template <bool kLog, int V, class In, class Out>
 void launch_long_grad(const GradJob<In, Out>& job, Execution& execution) {
-  constexpr std::size_t kFixed = sizeof(compute_t<In>) * kLongUnits;
+  constexpr std::size_t kFixed = sizeof(LongSums<compute_t<In>>);
   constexpr std::size_t kChunk = 2 * sizeof(In) * kFoldChunk;
   const LongRows plan = plan_long(job.rows.length, kFixed, kChunk, execution.device.index);
   const std::size_t shared =
@@ -18,37 +33,37 @@ void launch_long_grad(const GradJob<In, Out>& job, Execution& execution) {
               static_cast<unsigned>(plan.warps() * kWarp), shared, plan.blocks, job, plan);
 }
 
+template <bool kLog, class In, class Out>
+void run_grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
+  constexpr int V = 16 / static_cast<int>(sizeof(In));
+  const GradJob<In, Out> job{static_cast<const In*>(a.y), static_cast<const In*>(a.dy),
+                             static_cast<Out*>(a.dx), a.rows, static_cast<compute_t<In>>(a.scale)};
+  const bool packs = packs_fit(a.rows, 0, a.dx, sizeof(Out), V) &&
+                     packs_fit(a.rows, 1, a.y, sizeof(In), V) &&
+                     packs_fit(a.rows, 2, a.dy, sizeof(In), V);
+  if (a.rows.length <= kFoldChunk) {
+    const auto launch = [&]<int kV, int G, int R>(ShortShape<kV, G, R>) {
+      constexpr std::int64_t kRows = kShortThreads / G;
+      launch_rows(execution, grad_short_kernel<kLog, In, Out, kV, G, R>,
+                  grid_of((a.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
+    };
+    packs ? with_short_shape<V>(a.rows.length, launch) : with_short_shape<1>(a.rows.length, launch);
+    return;
+  }
+  const int warps = packs ? kGradWarps<In, V> : kGradWarps<In, 1>;
+  ChunkRows plan;
+  if (plan_chunks(a.rows.length, warps, warps, execution.device.index, plan))
+    return packs ? launch_grad_chunks<kLog, V>(job, plan, execution)
+                 : launch_grad_chunks<kLog, 1>(job, plan, execution);
+  packs ? launch_long_grad<kLog, V>(job, execution) : launch_long_grad<kLog, 1>(job, execution);
+}
+
 template <bool kLog>
 void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
   if (a.rows.rows == 0 || a.rows.length == 0) return;
   const CurrentDevice current(execution.device.index);
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
-    constexpr int V = 16 / static_cast<int>(sizeof(In));
-    const GradJob<In, Out> job{static_cast<const In*>(a.y), static_cast<const In*>(a.dy),
-                               static_cast<Out*>(a.dx), a.rows};
-    const bool packs = packs_fit(a.rows, 0, a.dx, sizeof(Out), V) &&
-                       packs_fit(a.rows, 1, a.y, sizeof(In), V) &&
-                       packs_fit(a.rows, 2, a.dy, sizeof(In), V);
-    const std::int64_t chunks = (a.rows.length + kFoldChunk - 1) / kFoldChunk;
-    if (chunks == 1) {
-      const auto launch = [&]<int kV, int G, int R>(ShortShape<kV, G, R>) {
-        constexpr std::int64_t kRowsOfBlock = kShortThreads / G;
-        launch_rows(execution, grad_short_kernel<kLog, In, Out, kV, G, R>,
-                    grid_of((a.rows.rows + kRowsOfBlock - 1) / kRowsOfBlock), kShortThreads, 0, 1,
-                    job);
-      };
-      packs ? with_short_shape<V>(a.rows.length, launch)
-            : with_short_shape<1>(a.rows.length, launch);
-      return;
-    }
-    if constexpr (sizeof(In) < 8) {
-      if (packs && chunks <= kMiddleGradChunks) {
-        launch_rows(execution, grad_middle_kernel<kLog, In, Out, V>, grid_of(a.rows.rows),
-                    static_cast<unsigned>(chunks * kWarp), 0, 1, job);
-        return;
-      }
-    }
-    packs ? launch_long_grad<kLog, V>(job, execution) : launch_long_grad<kLog, 1>(job, execution);
+    run_grad_rows<kLog, In, Out>(a, execution);
   });
 }
 

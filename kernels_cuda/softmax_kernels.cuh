@@ -1,14 +1,17 @@
 // The kernels of softmax and log_softmax. All three take a row in the same order (docs/softmax.md):
 //   short rows   up to a chunk: 2^k lanes a row, several rows a warp
-//   middle rows  a block a row, a chunk a warp, everything in registers: the row is read once
+//   rows         a chunk a warp, everything in the registers of a block or of a cluster of blocks
 //   long rows    a cluster of blocks a row; weights wait in shared memory, as many as fit, the rest
 //                of the row is read twice, the second time mostly from L2
 // Tried and left: joining chunks through a maximum of the whole row first, which costs a second
-// barrier; a warp for 64 columns, which leaves most lanes idle.
+// barrier; a warp for 64 columns, which leaves most lanes idle; blocks that stay, with or without
+// the next row on its way, where one block holds a row (0.86 and 0.92 of the copy rate in place of
+// 0.97); a barrier of the cluster in place of sent parts (0.45 in place of 0.67 at 65536).
 #pragma once
 
 #include "kernels_cuda/row_lanes.cuh"
 #include "kernels_cuda/row_launch.cuh"
+#include "kernels_cuda/row_pipeline.cuh"
 #include "numerics/softmax.hpp"
 #include "operators/softmax.hpp"
 
@@ -19,207 +22,286 @@ struct SoftmaxJob {
   const In* x;
   Out* out;
   Rows<2> rows;
-  bool masked_is_zero;
+  bool masked_is_zero, plain;  // plain: softmax of x itself
+  compute_t<In> scale;
+  RowMask mask;
 };
 
-// A lane's share of a chunk: R vectors of V, -infinity beyond the row.
-template <class F, int R, int V, int G, class In>
-__device__ __forceinline__ void load_share(const In* row, std::int64_t step, std::int64_t first,
-                                           std::int64_t length, int lane, F (&x)[R * V]) {
-#pragma unroll
-  for (int r = 0; r < R; ++r) {
-    const std::int64_t j = first + (r * G + lane) * V;
-    F pack[V];
-#pragma unroll
-    for (int e = 0; e < V; ++e) pack[e] = -kInfinity<F>;
-    if (j < length) load_elements<V>(row, step, j, pack);
-#pragma unroll
-    for (int e = 0; e < V; ++e) x[r * V + e] = pack[e];
+template <class T>
+inline constexpr T kPad = -kInfinity<T>;  // beyond a row: weights of +0
+template <>
+inline constexpr float16 kPad<float16> = portable::narrow_float16(-kInfinity<float>);
+template <>
+inline constexpr bfloat16 kPad<bfloat16> = portable::narrow_bfloat16(-kInfinity<float>);
+
+// What a row's mask says: how many of its elements count, and where its mask begins.
+struct MaskedRow {
+  std::int64_t columns, mask_at;
+};
+template <class Job>
+__device__ __forceinline__ MaskedRow masked_row(const Job& job, std::int64_t row) {
+  if (job.plain) return {job.rows.length, 0};
+  const RowStarts<RowMask::kOperands> starts = row_starts(job.mask.outer, row);
+  return {job.mask.columns(starts.of, job.rows.length), starts.of[RowMask::kMask]};
+}
+
+// What is added to element i of a row under the scale.
+template <class F, class In, class Out>
+__device__ __forceinline__ F mask_of(const SoftmaxJob<In, Out>& job, std::int64_t at,
+                                     std::int64_t i) {
+  at += i * job.mask.step;
+  switch (job.mask.kind) {
+    case RowMask::Kind::none: return F(0);
+    case RowMask::Kind::excluded:
+      return static_cast<const std::uint8_t*>(job.mask.data)[at] != 0 ? -kInfinity<F> : F(0);
+    case RowMask::Kind::added: return widen(static_cast<const In*>(job.mask.data)[at]);
+    default: return static_cast<F>(static_cast<const float*>(job.mask.data)[at]);
   }
 }
 
-// Stores f(i), which is no NaN, for the elements i of a lane's share.
-template <class Out, int R, int V, int G, class F>
-__device__ __forceinline__ void store_share(Out* row, std::int64_t step, std::int64_t first,
-                                            std::int64_t length, int lane, F&& f) {
-#pragma unroll
-  for (int r = 0; r < R; ++r) {
-    const std::int64_t j = first + (r * G + lane) * V;
-    compute_t<Out> pack[V];
-#pragma unroll
-    for (int e = 0; e < V; ++e) pack[e] = f(r * V + e);
-    if (j < length) store_elements<V, true>(row, step, j, pack);
+// Shared memory of a thread, for a share on its way from a loop into registers.
+template <class F>
+struct Detour {
+  template <class S>
+  static constexpr std::size_t bytes(std::size_t threads) {
+    return threads * S::kElements * sizeof(F);
   }
+  __device__ explicit Detour(void* memory) : mine(static_cast<F*>(memory) + threadIdx.x) {}
+  __device__ F& operator[](int i) const { return mine[i * blockDim.x]; }
+
+  F* mine;
+};
+
+// A lane's share of what softmax is taken of, from element `begin` of a row on, which lies at `at`.
+// What is not plain goes through a loop and shared memory: unrolled, it would be ten times the code.
+template <class S, class In, class Out, class F>
+__device__ __forceinline__ void load_share(const SoftmaxJob<In, Out>& job, MaskedRow row,
+                                           const In* at, std::int64_t step, std::int64_t begin,
+                                           int left, int lane, Detour<F> detour,
+                                           F (&x)[S::kElements]) {
+  if (job.plain) return S::load(at, step, left, lane, kPad<In>, x);
+  constexpr int V = S::kPack;
+  left = static_cast<int>(max(std::int64_t{0}, min(std::int64_t{left}, row.columns - begin)));
+#pragma unroll 1
+  for (int i = 0; i < S::kElements; i += V) {
+    const int j = (i / V * S::kLanes + lane) * V;
+    F v[V];
+    if (j < left) widen_pack(read_pack<In, V>(at + j * step), v);
+#pragma unroll
+    for (int e = 0; e < V; ++e)
+      detour[i + e] = j + e < left ? scaled_and_masked(
+                                         v[e], job.scale,
+                                         mask_of<F>(job, row.mask_at, begin + j + e))
+                                   : -kInfinity<F>;
+  }
+#pragma unroll
+  for (int i = 0; i < S::kElements; ++i) x[i] = detour[i];
 }
 
-// Stores one value, NaN or not, throughout a lane's share.
-template <class Out, int R, int V, int G, class F>
-__device__ __forceinline__ void fill_share(Out* row, std::int64_t step, std::int64_t first,
-                                           std::int64_t length, int lane, F value) {
-  F pack[V];
-  for (int e = 0; e < V; ++e) pack[e] = value;
-  for (int r = 0; r < R; ++r) {
-    const std::int64_t j = first + (r * G + lane) * V;
-    if (j < length) store_elements<V>(row, step, j, pack);
-  }
-}
-
-// The part of a chunk that G lanes hold; where kKeep, x becomes its weights.
-template <int G, int R, int V, bool kKeep, class F>
-__device__ __forceinline__ SoftmaxPart<F> chunk_part(F (&x)[R * V]) {
+// The greatest element of a chunk that G lanes hold.
+template <int G, int N, class F>
+__device__ __forceinline__ F greatest_of_share(const F (&x)[N]) {
   F max = x[0];
 #pragma unroll
-  for (int i = 1; i < R * V; ++i) max = greatest_or_nan(max, x[i]);
-  max = greatest_of_lanes<G>(max);
+  for (int i = 1; i < N; ++i) max = greatest_or_nan(max, x[i]);
+  return greatest_of_lanes<G>(max);
+}
+
+// The sum of a chunk's weights under its maximum. x becomes the weights, unless it is kept.
+template <int G, int R, int V, bool kKeepX, class F>
+__device__ __forceinline__ F weigh(F (&x)[R * V], F max) {
   const WeightScale<F> scale = weight_scale(max);
   F w[R * V];
 #pragma unroll
   for (int i = 0; i < R * V; ++i) {
     w[i] = weight(x[i], scale);
-    if constexpr (kKeep) x[i] = w[i];
+    if constexpr (!kKeepX) x[i] = w[i];
   }
-  return {max, fold_lanes<G, R, V>(w)};
+  return fold_lanes<G, R, V>(w);
 }
 
-template <bool kLog, class In, class Out, int V, int G, int R, int kBatch>
-__global__ void __launch_bounds__(kShortThreads, sizeof(In) == 8 ? 3 : 6)
+// Stores a share of a row: from x, which holds its elements (kLog) or its weights.
+template <bool kLog, class S, class Out, class F>
+__device__ __forceinline__ void store_share(Out* at, std::int64_t step, int left, int lane,
+                                            const F (&x)[S::kElements], SoftmaxPart<F> row,
+                                            F last, bool masked_is_zero) {
+  const RowKind kind = kind_of_row(row.max);
+  if (kind != RowKind::ordinary)
+    return fill_share(at, step, left, lane, S::kLanes,
+                      narrow<Out>(special_row<F>(kind, masked_is_zero, kLog)));
+  constexpr int V = S::kPack;
+  S::template store<true>(at, step, left, lane, [&](int r, F(&y)[V]) {
+#pragma unroll
+    for (int e = 0; e < V; ++e)
+      y[e] = kLog ? log_softmax(x[r * V + e], row.max, last) : x[r * V + e] * last;
+  });
+}
+
+template <bool kLog, class In, class Out, int V, int G, int R>
+__global__ void __launch_bounds__(kShortThreads)
     softmax_short_kernel(const __grid_constant__ SoftmaxJob<In, Out> job) {
   using F = compute_t<In>;
-  constexpr int kRowsOfWarp = kWarp / G;
-  const int lane = threadIdx.x % G, place = threadIdx.x % kWarp / G;
-  const std::int64_t warp =
-      std::int64_t{blockIdx.x} * (kShortThreads / kWarp) + threadIdx.x / kWarp;
-  const std::int64_t warps = std::int64_t{gridDim.x} * (kShortThreads / kWarp);
-  const std::int64_t length = job.rows.length;
-  for (std::int64_t base = warp * kRowsOfWarp * kBatch; base < job.rows.rows;
-       base += warps * kRowsOfWarp * kBatch) {
-    F x[kBatch][R * V];
-    Out* out[kBatch];
+  using S = Share<G, R, V>;
+  constexpr int kRows = kShortThreads / G;  // of a block
+  extern __shared__ __align__(16) unsigned char memory[];
+  const int lane = threadIdx.x % G;
+  const int first = threadIdx.x / kWarp * (kWarp / G);  // of the warp, whose lanes stay together
+  for (std::int64_t base = std::int64_t{blockIdx.x} * kRows + first; base < job.rows.rows;
+       base += std::int64_t{gridDim.x} * kRows) {
+    const std::int64_t r = base + threadIdx.x % kWarp / G;
+    const int left = r < job.rows.rows ? static_cast<int>(job.rows.length) : 0;
+    const RowStarts<2> starts = row_starts(job.rows.outer, r);
+    F x[R * V];
+    load_share<S>(job, masked_row(job, r), job.x + starts.of[1], V == 1 ? job.rows.step[1] : 1, 0,
+                  left, lane, Detour<F>(memory), x);
+    F max = greatest_of_share<G>(x);
+    if (kind_of_row(max) == RowKind::far) {
 #pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      const std::int64_t row = base + b * kRowsOfWarp + place;
-      const RowStarts<2> starts = row_starts(job.rows.outer, row);
-      out[b] = row < job.rows.rows ? job.out + starts.of[0] : nullptr;
-      load_share<F, R, V, G>(job.x + starts.of[1], job.rows.step[1], 0,
-                             out[b] == nullptr ? 0 : length, lane, x[b]);
+      for (int i = 0; i < R * V; ++i) x[i] = x[i] - max;
+      max = F(0);
     }
-#pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      SoftmaxPart<F> row;
-      if constexpr (kLog) {
-        row = chunk_part<G, R, V, false>(x[b]);
-        if (__any_sync(kAllLanes, kind_of_row(row.max) == RowKind::far)) {
-          const F shift = kind_of_row(row.max) == RowKind::far ? row.max : F(0);
-#pragma unroll
-          for (int i = 0; i < R * V; ++i) x[b][i] = x[b][i] - shift;
-          row = chunk_part<G, R, V, false>(x[b]);
-        }
-      } else {
-        F max = x[b][0];
-#pragma unroll
-        for (int i = 1; i < R * V; ++i) max = greatest_or_nan(max, x[b][i]);
-        max = greatest_of_lanes<G>(max);
-        if (kind_of_row(max) == RowKind::far) {
-#pragma unroll
-          for (int i = 0; i < R * V; ++i) x[b][i] = x[b][i] - max;
-          max = F(0);
-        }
-        const WeightScale<F> scale = weight_scale(max);
-#pragma unroll
-        for (int i = 0; i < R * V; ++i) x[b][i] = weight(x[b][i], scale);
-        row = {max, fold_lanes<G, R, V>(x[b])};
-      }
-      if (out[b] == nullptr) continue;
-      const RowKind kind = kind_of_row(row.max);
-      if (kind != RowKind::ordinary) {
-        fill_share<Out, R, V, G>(out[b], job.rows.step[0], 0, length, lane,
-                                 special_row<F>(kind, job.masked_is_zero, kLog));
-        continue;
-      }
-      const F last = kLog ? log_of_sum(row) : F(1) / row.sum;
-      store_share<Out, R, V, G>(out[b], job.rows.step[0], 0, length, lane, [&](int i) {
-        return kLog ? log_softmax(x[b][i], row.max, last) : x[b][i] * last;
-      });
-    }
+    const SoftmaxPart<F> row{max, weigh<G, R, V, kLog>(x, max)};
+    const F last = kLog ? log_of_sum(row) : F(1) / row.sum;
+    store_share<kLog, S>(job.out + starts.of[0], job.rows.step[0], left, lane, x, row, last,
+                         job.masked_is_zero);
   }
 }
 
-// The join of `count` parts, a power of two of them a lane; every lane has it.
-template <int kPerLane, class F>
+// What `count` chunks make; every lane has it. The tree of neighbours with every sum under the
+// row's n at once, which gives the same bits: docs/softmax.md.
+template <class F>
 __device__ __forceinline__ SoftmaxPart<F> join_parts(const SoftmaxPart<F>* parts, int count) {
   const int lane = threadIdx.x % kWarp;
-  SoftmaxPart<F> p[kPerLane];
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
-    const int at = lane * kPerLane + i;
-    if (at < count) p[i] = parts[at];
-  }
-#pragma unroll
-  for (int step = 1; step < kPerLane; step *= 2)
-#pragma unroll
-    for (int i = 0; i < kPerLane; i += 2 * step) p[i] = p[i] + p[i + step];
-#pragma unroll
-  for (int mask = 1; mask < kWarp; mask *= 2) {
-    const SoftmaxPart<F> other{__shfl_xor_sync(kAllLanes, p[0].max, mask),
-                               __shfl_xor_sync(kAllLanes, p[0].sum, mask)};
-    p[0] = p[0] + other;
-  }
-  return p[0];
+  F max = -kInfinity<F>;
+#pragma unroll 1
+  for (int i = lane; i < count; i += kWarp) max = greatest_or_nan(max, parts[i].max);
+  max = greatest_of_lanes<kWarp>(max);
+  const std::int32_t n = exponent_of(within_reach(max));
+  return {max, fold_chunks<F>(count, [&](int i) {
+            const SoftmaxPart<F> part = parts[i];
+            return part.sum * power_of_two<F>(exponent_of(within_reach(part.max)) - n);
+          })};
 }
 
-inline constexpr int kMiddleChunks = 32;  // of a row: a warp each
-
+// A chunk a warp, the row in the registers of a block. Many small blocks hide what each waits for.
 template <bool kLog, class In, class Out, int V>
-__global__ void __launch_bounds__(kMiddleChunks* kWarp)
-    softmax_middle_kernel(const __grid_constant__ SoftmaxJob<In, Out> job) {
+__global__ void __launch_bounds__(kRowWarps<compute_t<In>>* kWarp)
+    softmax_row_kernel(const __grid_constant__ SoftmaxJob<In, Out> job) {
   using F = compute_t<In>;
   constexpr int R = kFoldChunk / kWarp / V;
-  __shared__ SoftmaxPart<F> parts[kMiddleChunks];
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, chunks = blockDim.x / kWarp;
-  const std::int64_t first = std::int64_t{warp} * kFoldChunk, length = job.rows.length;
+  using S = Share<kWarp, R, V>;
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ SoftmaxPart<F> parts[kRowWarps<F>];
+  const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp;
+  const int begin = chunk * kFoldChunk, left = static_cast<int>(job.rows.length) - begin;
+  const std::int64_t step_in = V == 1 ? job.rows.step[1] : 1;
+  const std::int64_t step_out = V == 1 ? job.rows.step[0] : 1;
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     const RowStarts<2> starts = row_starts(job.rows.outer, r);
-    F x[R * V], shift = F(0), max;
+    const In* const from = job.x + starts.of[1] + begin * step_in;
+    const MaskedRow masked = masked_row(job, r);
+    F x[R * V], max;
+    load_share<S>(job, masked, from, step_in, begin, left, lane, Detour<F>(memory), x);
     SoftmaxPart<F> row;
     while (true) {
-      load_share<F, R, V, kWarp>(job.x + starts.of[1], 1, first, length, lane, x);
-      if (shift != F(0)) {
-#pragma unroll
-        for (int i = 0; i < R * V; ++i) x[i] = x[i] - shift;
-      }
-      const SoftmaxPart<F> part = chunk_part<kWarp, R, V, !kLog>(x);
-      max = part.max;
-      if (lane == 0) parts[warp] = part;
+      max = greatest_of_share<kWarp>(x);
+      const SoftmaxPart<F> part{max, weigh<kWarp, R, V, kLog>(x, max)};
+      if (lane == 0) parts[chunk] = part;
       __syncthreads();
-      row = join_parts<1>(parts, chunks);
-      __syncthreads();
+      row = join_parts(parts, blockDim.x / kWarp);
       if (kind_of_row(row.max) != RowKind::far) break;
-      shift = row.max;
-    }
-    const RowKind kind = kind_of_row(row.max);
-    if (kind != RowKind::ordinary) {
-      fill_share<Out, R, V, kWarp>(job.out + starts.of[0], 1, first, length, lane,
-                                   special_row<F>(kind, job.masked_is_zero, kLog));
-      continue;
+      load_share<S>(job, masked, from, step_in, begin, left, lane, Detour<F>(memory), x);
+#pragma unroll
+      for (int i = 0; i < R * V; ++i) x[i] = x[i] - row.max;
+      __syncthreads();
     }
     const F last = kLog ? log_of_sum(row) : softmax_factor(row, F(1) / row.sum, max);
-    store_share<Out, R, V, kWarp>(job.out + starts.of[0], 1, first, length, lane, [&](int i) {
-      return kLog ? log_softmax(x[i], row.max, last) : x[i] * last;
-    });
+    store_share<kLog, S>(job.out + starts.of[0] + begin * step_out, step_out, left, lane, x, row, last, job.masked_is_zero);
+    if (r + gridDim.x < job.rows.rows) __syncthreads();  // before the next row's parts come
   }
+}
+
+// The same with the blocks of a cluster, which stay and take row after row. kFetch: the job is plain
+// and in packs, and the next row is on its way to shared memory meanwhile.
+template <bool kLog, class In, class Out, int V, bool kFetch>
+__global__ void __launch_bounds__(kRowWarps<compute_t<In>>* kWarp)
+    softmax_cluster_kernel(const __grid_constant__ SoftmaxJob<In, Out> job,
+                           const ChunkRows plan) {
+  using F = compute_t<In>;
+  constexpr int R = kFoldChunk / kWarp / V;
+  using S = Share<kWarp, R, V>;
+  extern __shared__ __align__(16) unsigned char memory[];
+  RowParts<SoftmaxPart<F>> parts(memory, plan.chunks, plan.blocks);
+  unsigned char* const room = memory + parts.bytes(plan.chunks);
+  const NextChunk<In, V, R> next(room, blockDim.x);
+  const int lane = threadIdx.x % kWarp;
+  const int chunk = static_cast<int>(blockIdx.x % plan.blocks) * plan.warps + threadIdx.x / kWarp;
+  const std::int64_t begin = std::int64_t{chunk} * kFoldChunk;
+  const int left = static_cast<int>(min(job.rows.length - begin, std::int64_t{kFoldChunk}));
+  const std::int64_t row_step = gridDim.x / plan.blocks;
+  const std::int64_t step_in = V == 1 ? job.rows.step[1] : 1;
+  const std::int64_t step_out = V == 1 ? job.rows.step[0] : 1;
+  const auto at = [&](std::int64_t r) {  // the row's chunk, of out and of x
+    RowStarts<2> starts = row_starts(job.rows.outer, r);
+    starts.of[0] += begin * step_out;
+    starts.of[1] += begin * step_in;
+    return starts;
+  };
+
+  std::int64_t r = blockIdx.x / plan.blocks;
+  RowStarts<2> starts, next_starts = at(r);
+  if constexpr (kFetch)
+    if (r < job.rows.rows) next.fetch(job.x + next_starts.of[1], left, lane);
+  for (; r < job.rows.rows; r += row_step) {
+    F x[R * V], max;
+    starts = next_starts;
+    next_starts = at(r + row_step);
+    const auto load_again = [&] {
+      if constexpr (kFetch)
+        S::load(job.x + starts.of[1], 1, left, lane, kPad<In>, x);
+      else
+        load_share<S>(job, masked_row(job, r), job.x + starts.of[1], step_in, begin, left, lane,
+                      Detour<F>(room), x);
+    };
+    if constexpr (kFetch) {
+      next.wait();
+      S::each(left, lane, [&](int i, int, bool inside) {
+        widen_pack(inside ? next.take(i) : pack_of<In, V>(kPad<In>), x + i * V);
+      });
+      if (r + row_step < job.rows.rows) next.fetch(job.x + next_starts.of[1], left, lane);
+    } else {
+      load_again();
+    }
+    SoftmaxPart<F> row;
+    while (true) {
+      max = greatest_of_share<kWarp>(x);
+      parts.bring(chunk, {max, weigh<kWarp, R, V, kLog>(x, max)});
+      row = join_parts(parts.all(), plan.chunks);
+      if (kind_of_row(row.max) != RowKind::far) break;
+      load_again();
+#pragma unroll
+      for (int i = 0; i < R * V; ++i) x[i] = x[i] - row.max;
+    }
+    const F last = kLog ? log_of_sum(row) : softmax_factor(row, F(1) / row.sum, max);
+    store_share<kLog, S>(job.out + starts.of[0], step_out, left, lane, x, row, last,
+                         job.masked_is_zero);
+  }
+  parts.leave();
 }
 
 template <class F>
 struct LongShared {  // then: weights of the chunks that wait, 1024 each
   SoftmaxPart<F> parts[kLongUnits];
+  SoftmaxPart<F> trees[kLongWarps][WarpTree<SoftmaxPart<F>>::kLevels];
   F max[kLongWarps * kMostWaiting];
 };
 
 template <bool kLog, class In, class Out, int V>
-__global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
+__global__ void __launch_bounds__(kLongWarps* kWarp)
     softmax_long_kernel(const __grid_constant__ SoftmaxJob<In, Out> job, const LongRows plan) {
   using F = compute_t<In>;
   constexpr int R = kFoldChunk / kWarp / V, kShare = R * V;
+  using S = Share<kWarp, R, V>;
   extern __shared__ __align__(16) unsigned char memory[];
   LongShared<F>& shared = *reinterpret_cast<LongShared<F>*>(memory);
   F* const weights = reinterpret_cast<F*>(memory + sizeof(LongShared<F>));
@@ -233,12 +315,17 @@ __global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
 
   for (std::int64_t r = blockIdx.x / plan.blocks; r < job.rows.rows; r += row_step) {
     const RowStarts<2> starts = row_starts(job.rows.outer, r);
+    const MaskedRow masked = masked_row(job, r);
     const In* const from = job.x + starts.of[1];
     const std::int64_t step = job.rows.step[1];
     F x[kShare], shift = F(0);
     SoftmaxPart<F> row;
+    const auto left_of = [&](std::int64_t c) {
+      return static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk}));
+    };
     const auto load_chunk = [&](std::int64_t c) {
-      load_share<F, R, V, kWarp>(from, step, c * kFoldChunk, length, lane, x);
+      load_share<S>(job, masked, from + c * kFoldChunk * step, step, c * kFoldChunk, left_of(c),
+                    lane, Detour<F>(memory + plan.detour), x);
       if (shift != F(0)) {
 #pragma unroll
         for (int i = 0; i < kShare; ++i) x[i] = x[i] - shift;
@@ -246,7 +333,8 @@ __global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
     };
     const auto reduce_chunk = [&](std::int64_t c, int seen) {
       load_chunk(c);
-      const SoftmaxPart<F> part = chunk_part<kWarp, R, V, !kLog>(x);
+      const F max = greatest_of_share<kWarp>(x);
+      const SoftmaxPart<F> part{max, weigh<kWarp, R, V, kLog>(x, max)};
       if (seen < plan.waiting) {
 #pragma unroll
         for (int i = 0; i < kShare; ++i) mine[(seen * kShare + i) * kWarp] = x[i];
@@ -262,33 +350,23 @@ __global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
           share_part(shared.parts + u, reduce_chunk(u, seen++), plan.blocks);
           continue;
         }
-        ChunkTree<SoftmaxPart<F>> tree;
+        WarpTree<SoftmaxPart<F>> tree(shared.trees[warp]);
         const std::int64_t end = min((u + 1) * plan.unit, plan.chunks);
         for (std::int64_t c = u * plan.unit; c < end; ++c) tree.add(reduce_chunk(c, seen++));
         share_part(shared.parts + u, tree.total(), plan.blocks);
       }
       cluster_barrier(plan.blocks);
-      row = plan.units <= 32    ? join_parts<1>(shared.parts, plan.units)
-            : plan.units <= 64  ? join_parts<2>(shared.parts, plan.units)
-            : plan.units <= 256 ? join_parts<8>(shared.parts, plan.units)
-                                : join_parts<16>(shared.parts, plan.units);
+      row = join_parts(shared.parts, plan.units);
       if (kind_of_row(row.max) != RowKind::far) break;
       shift = row.max;
       cluster_barrier(plan.blocks);
     }
 
-    const RowKind kind = kind_of_row(row.max);
     const F last = kLog ? log_of_sum(row) : F(1) / row.sum;
     int seen = 0;
     for (int u = first_unit; u < plan.units; u += unit_step) {
       const std::int64_t end = min((u + 1) * plan.unit, plan.chunks);
       for (std::int64_t c = u * plan.unit; c < end; ++c, ++seen) {
-        if (kind != RowKind::ordinary) {
-          fill_share<Out, R, V, kWarp>(job.out + starts.of[0], job.rows.step[0], c * kFoldChunk,
-                                       length, lane,
-                                       special_row<F>(kind, job.masked_is_zero, kLog));
-          continue;
-        }
         F max = F(0);
         if (seen < plan.waiting) {
 #pragma unroll
@@ -298,12 +376,13 @@ __global__ void __launch_bounds__(kLongWarps* kWarp, sizeof(In) == 8 ? 1 : 2)
           load_chunk(c);
         } else {
           load_chunk(c);
-          max = chunk_part<kWarp, R, V, true>(x).max;
+          max = greatest_of_share<kWarp>(x);
+          weigh<kWarp, R, V, false>(x, max);
         }
         const F factor = kLog ? last : softmax_factor(row, last, max);
-        store_share<Out, R, V, kWarp>(
-            job.out + starts.of[0], job.rows.step[0], c * kFoldChunk, length, lane,
-            [&](int i) { return kLog ? log_softmax(x[i], row.max, factor) : x[i] * factor; });
+        store_share<kLog, S>(job.out + starts.of[0] + c * kFoldChunk * job.rows.step[0],
+                             job.rows.step[0], left_of(c), lane, x, row, factor,
+                             job.masked_is_zero);
       }
     }
     cluster_barrier(plan.blocks);  // before the next row's parts come

@@ -27,6 +27,18 @@ TWINOPS_INLINE constexpr F within_reach(F x) {
   return kExpReach<F> < x ? kExpReach<F> : x;
 }
 
+// What softmax is taken of: x under a scale, and with a mask that is added. A mask of -infinity
+// masks an element out, whatever x is. V: float, double or a vector of them.
+template <class V>
+TWINOPS_INLINE constexpr V scaled(V x, V scale) {
+  return scale * x;
+}
+template <class V>
+TWINOPS_INLINE constexpr V scaled_and_masked(V x, V scale, V mask) {
+  const V out(-kInfinity<lane_t<V>>);
+  return select(mask == out, out, fma(scale, x, mask));
+}
+
 // k of exp(x) = m * 2^k.
 template <class F>
 TWINOPS_INLINE constexpr std::int32_t exponent_of(F x) {
@@ -54,9 +66,10 @@ struct WeightScale {
 template <class F>
 TWINOPS_INLINE constexpr WeightScale<F> weight_scale(F max) {
   using Table = ExpTable<F>;
-  const std::int32_t n = exponent_of(within_reach(max));
-  return {F(n - Table::kBias) * Table::kLn2High, static_cast<typename Table::Bits>(Table::kBias - n)
-                                                     << Table::kShift};
+  using Bits = typename Table::Bits;
+  const F t = fma(within_reach(max), Table::kLog2E, Table::kMagic);  // n stands in its low bits
+  return {((t - Table::kMagic) - F(Table::kBias)) * Table::kLn2High,
+          (Bits(Table::kBias) << Table::kShift) - (to_bits(t) << Table::kShift)};
 }
 
 // exp(x) * 2^-n, for x up to the maximum that n is of. V: F or a vector of F.
@@ -141,6 +154,11 @@ TWINOPS_INLINE constexpr V softmax_grad(V y, V dy, V sum) {
     return fma(V(lane_t<V>(0)) - exp(y), sum, dy);
   else
     return y * (dy - sum);
+}
+// Under the forward pass's scale, which is rounded once more.
+template <bool kLog, class V>
+TWINOPS_INLINE constexpr V softmax_grad(V y, V dy, V sum, V scale) {
+  return scale * softmax_grad<kLog>(y, dy, sum);
 }
 
 }  // namespace twinops

@@ -5,22 +5,6 @@
 namespace twinops {
 namespace {
 
-std::vector<std::int64_t> row_major(const Tensor& t) {
-  std::vector<std::int64_t> strides(t.rank);
-  std::int64_t step = 1;
-  for (int i = t.rank - 1; i >= 0; --i) {
-    strides[i] = step;
-    step *= t.shape[i];
-  }
-  return strides;
-}
-
-std::vector<std::int64_t> strides_of(const Tensor& t) {
-  std::vector<std::int64_t> strides(t.rank);
-  for (int i = 0; i < t.rank; ++i) strides[i] = t.stride(i);
-  return strides;
-}
-
 void expect_like(const Call& call, const char* name, const Tensor& t, const char* x_name,
                  const Tensor& x) {
   if (t.type != x.type)
@@ -107,6 +91,14 @@ void read_probability(const Call& call, DropoutWork& work) {
 DropoutWork read_dropout(const Call& call, const DropoutNames& names) {
   const Tensor &x = call.tensor(names.x), &y = call.tensor(names.y);
   expect_like(call, names.y, y, names.x, x);
+  const DropoutWork work = read_dropout_work(call, names, x, {y.data, strides_of(y), y.contiguous});
+  const InPlace in_place[] = {{names.y, names.x}, {names.y, names.residual}};
+  refuse_overlaps(call, std::span(in_place, names.residual == nullptr ? 1 : 2));
+  return work;
+}
+
+DropoutWork read_dropout_work(const Call& call, const DropoutNames& names, const Tensor& x,
+                              const DropoutTarget& y) {
   DrawStrides draws;
   std::vector<std::int64_t> bias_strides;
   DropoutWork work{};
@@ -123,21 +115,18 @@ DropoutWork read_dropout(const Call& call, const DropoutNames& names) {
   work.random = read_random(call, x, draws);
   read_mask(call, names, x, work);
   read_probability(call, work);
-
-  const InPlace in_place[] = {{names.y, names.x}, {names.y, names.residual}};
-  refuse_overlaps(call, std::span(in_place, names.residual == nullptr ? 1 : 2));
   if (x.elements == 0) return work;
 
   const auto gapless = [](const Tensor* t) { return t == nullptr || t->contiguous; };
   work.flat =
       x.contiguous && y.contiguous && gapless(bias) && gapless(residual) && work.random.consecutive;
   work.bias_period = bias != nullptr ? bias->elements : x.elements;
-  const auto logical = row_major(x), y_strides = strides_of(y), x_strides = strides_of(x);
+  const auto logical = row_major(x), x_strides = strides_of(x);
   const auto residual_strides =
       residual != nullptr ? strides_of(*residual) : std::vector<std::int64_t>(x.rank, 0);
   if (!collapse<DropoutWork::kOperands>(
           work.walk, x.rank, x.shape,
-          {logical.data(), y_strides.data(), x_strides.data(), bias_strides.data(),
+          {logical.data(), y.strides.data(), x_strides.data(), bias_strides.data(),
            residual_strides.data(), draws.draw.data(), draws.row.data()}))
     call.refuse(call.where(names.x),
                 "its strides need more than " + std::to_string(kMaxAxes) + " axes");

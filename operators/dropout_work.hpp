@@ -46,6 +46,16 @@ struct DropoutNames {
 // Reads and checks all of a call. Attributes: p, mode, training, and those of a random sequence.
 DropoutWork read_dropout(const Call& call, const DropoutNames& names);
 
+// The same without its own checks of y and of what overlaps: for operators of which dropout is a
+// part. `x` is what names.x is called by in messages.
+struct DropoutTarget {
+  void* data;
+  Strides strides;
+  bool contiguous;
+};
+DropoutWork read_dropout_work(const Call& call, const DropoutNames& names, const Tensor& x,
+                              const DropoutTarget& y);
+
 inline constexpr std::array<AttributeInfo, 12> kDropoutAttributes = join(
     std::array<AttributeInfo, 3>{{
         {"p", AttributeValue::of(0.5), nullptr,

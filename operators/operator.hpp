@@ -2,8 +2,10 @@
 // can enumerate these; the registry checks every call against them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "operators/types.hpp"
 
@@ -48,5 +50,15 @@ struct OperatorInfo {
   std::span<const ArgumentInfo> arguments;
   std::span<const AttributeInfo> attributes;
 };
+
+// Two tables as one.
+template <class T, std::size_t A, std::size_t B>
+constexpr std::array<T, A + B> join(const std::array<T, A>& a, const std::array<T, B>& b) {
+  return [&]<std::size_t... I, std::size_t... J>(std::index_sequence<I...>,
+                                                 std::index_sequence<J...>) {
+    return std::array<T, A + B>{a[I]..., b[J]...};
+  }
+  (std::make_index_sequence<A>(), std::make_index_sequence<B>());
+}
 
 }  // namespace twinops

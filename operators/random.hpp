@@ -80,14 +80,4 @@ inline constexpr std::array<AttributeInfo, 9> kRandomAttributes{{
      "Axes along which all elements share one word, as \"2,3\"."},
 }};
 
-// Two tables as one.
-template <class T, std::size_t A, std::size_t B>
-constexpr std::array<T, A + B> join(const std::array<T, A>& a, const std::array<T, B>& b) {
-  return [&]<std::size_t... I, std::size_t... J>(std::index_sequence<I...>,
-                                                 std::index_sequence<J...>) {
-    return std::array<T, A + B>{a[I]..., b[J]...};
-  }
-  (std::make_index_sequence<A>(), std::make_index_sequence<B>());
-}
-
 }  // namespace twinops

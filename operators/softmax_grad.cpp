@@ -18,22 +18,9 @@ constexpr ArgumentInfo kArguments[] = {
      "for "
      "a float32 y. May be dy or y itself."},
 };
-constexpr AttributeInfo kAttributes[] = {
-    {"axis", AttributeValue::of(std::int64_t{-1}), nullptr,
-     "The axis that rows lie along; counted from the end if negative."},
-};
-
 SoftmaxGradArguments parse_grad(const Call& call) {
-  const Tensor &y = call.tensor("y"), &dy = call.tensor("dy");
-  if (dy.type != y.type)
-    call.refuse(call.where("dy"),
-                std::string("expected the type of y, ") + name(y.type) + "; got " + name(dy.type));
-  if (!same_shape(dy, y))
-    call.refuse(call.where("dy"),
-                "expected the shape of y, " + describe_shape(y) + "; got " + describe_shape(dy));
-  SoftmaxGradArguments arguments{y.data, dy.data, call.tensor("dx").data,
-                                 read_type_pair(call, "y", "dx"),
-                                 read_rows<3>(call, {"dx", "y", "dy"})};
+  const Strides none(call.tensor("y").rank, 0);
+  const SoftmaxGradArguments arguments = read_softmax_grad(call, "y", none).arguments;
   constexpr InPlace kInPlace[] = {{"dx", "dy"}, {"dx", "y"}};
   refuse_overlaps(call, kInPlace);
   return arguments;
@@ -41,11 +28,32 @@ SoftmaxGradArguments parse_grad(const Call& call) {
 
 }  // namespace
 
-const OperatorInfo SoftmaxGrad::info{"softmax_grad", "dx = y (dy - sum(y dy)) along one axis.",
-                                     kArguments, kAttributes};
+SoftmaxGradCall read_softmax_grad(const Call& call, const char* y_name, const Strides& more) {
+  const Tensor &y = call.tensor(y_name), &dy = call.tensor("dy"), &dx = call.tensor("dx");
+  if (dy.type != y.type)
+    call.refuse(call.where("dy"), std::string("expected the type of ") + y_name + ", " +
+                                      name(y.type) + "; got " + name(dy.type));
+  expect_shape(call, "dy", y_name);
+  const TypePair types = read_type_pair(call, y_name, "dx");
+  const int axis = read_axis(call, y.rank);
+  expect_shape(call, "dx", y_name);
+  const Rows<4> rows =
+      read_rows<4>(call, "dx", y, axis, {strides_of(dx), strides_of(y), strides_of(dy), more});
+  const Rows<3> own{rows.rows,
+                    rows.length,
+                    {rows.step[0], rows.step[1], rows.step[2]},
+                    operands_of<0, 3>(rows.outer)};
+  return {{y.data, dy.data, dx.data, types, own, read_scale(call, y.type)},
+          operands_of<3, 1>(rows.outer),
+          rows.step[3]};
+}
+
+const OperatorInfo SoftmaxGrad::info{"softmax_grad",
+                                     "dx = scale y (dy - sum(y dy)) along one axis.", kArguments,
+                                     kSoftmaxGradAttributes};
 const OperatorInfo LogSoftmaxGrad::info{
-    "log_softmax_grad", "dx = dy - exp(y) sum(dy) along one axis; y is log_softmax's.", kArguments,
-    kAttributes};
+    "log_softmax_grad", "dx = scale (dy - exp(y) sum(dy)) along one axis; y is log_softmax's.",
+    kArguments, kSoftmaxGradAttributes};
 
 SoftmaxGradArguments SoftmaxGrad::parse(const Call& call) { return parse_grad(call); }
 SoftmaxGradArguments LogSoftmaxGrad::parse(const Call& call) { return parse_grad(call); }

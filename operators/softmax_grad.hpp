@@ -1,7 +1,7 @@
 // The backward passes of softmax and log_softmax. docs/operators/softmax_grad.md.
 #pragma once
 
-#include "operators/softmax_rows.hpp"
+#include "operators/softmax_mask.hpp"
 
 namespace twinops {
 
@@ -11,7 +11,24 @@ struct SoftmaxGradArguments {
   void* dx;
   TypePair types;  // of y and dy, of dx
   Rows<3> rows;    // operand 0 is dx, operand 1 is y, operand 2 is dy
+  double scale;    // that the forward pass multiplied x with; of the compute type
 };
+
+// Reads all of a call but what overlaps; `y` is the name of what the forward pass gave. `more`: the
+// strides of one further operand of the caller's, whose rows come back beside.
+struct SoftmaxGradCall {
+  SoftmaxGradArguments arguments;
+  Layout<1> more;  // of the same rows in the same order
+  std::int64_t more_step;
+};
+SoftmaxGradCall read_softmax_grad(const Call& call, const char* y, const Strides& more);
+
+inline constexpr std::array<AttributeInfo, 2> kSoftmaxGradAttributes{{
+    {"axis", AttributeValue::of(std::int64_t{-1}), nullptr,
+     "The axis that rows lie along; counted from the end if negative."},
+    {"scale", AttributeValue::of(1.0), nullptr,
+     "What the forward pass multiplied x with; dx is multiplied with it last."},
+}};
 
 struct SoftmaxGrad {
   static constexpr bool kLog = false;

@@ -1,7 +1,6 @@
 #include "operators/softmax_rows.hpp"
 
 namespace twinops {
-namespace {
 
 int read_axis(const Call& call, int rank) {
   const std::int64_t axis = call.integer("axis");
@@ -15,35 +14,32 @@ int read_axis(const Call& call, int rank) {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
-}  // namespace
+void expect_shape(const Call& call, const char* name, const char* like) {
+  const Tensor &t = call.tensor(name), &expected = call.tensor(like);
+  if (!same_shape(t, expected))
+    call.refuse(call.where(name), std::string("expected the shape of ") + like + ", " +
+                                      describe_shape(expected) + "; got " + describe_shape(t));
+}
 
 template <int N>
-Rows<N> read_rows(const Call& call, const std::array<const char*, N>& names) {
-  const Tensor& first = call.tensor(names[0]);
-  const int axis = read_axis(call, first.rank);
-  for (int k = 1; k < N; ++k)
-    if (!same_shape(call.tensor(names[k]), first))
-      call.refuse(call.where(names[0]), "expected the shape of " + std::string(names[k]) + ", " +
-                                            describe_shape(call.tensor(names[k])) + "; got " +
-                                            describe_shape(first));
+Rows<N> read_rows(const Call& call, const char* argument, const Tensor& first, int axis,
+                  const std::array<Strides, N>& strides) {
   Rows<N> rows;
   rows.length = first.shape[axis];
   if (first.elements == 0) return rows;
   rows.rows = first.elements / rows.length;
-  std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> strides[N];
+  Strides shape, outer[N];
   std::array<const std::int64_t*, N> pointers;
   for (int i = 0; i < first.rank; ++i)
     if (i != axis) shape.push_back(first.shape[i]);
   for (int k = 0; k < N; ++k) {
-    const Tensor& t = call.tensor(names[k]);
-    rows.step[k] = t.stride(axis);
-    for (int i = 0; i < t.rank; ++i)
-      if (i != axis) strides[k].push_back(t.stride(i));
-    pointers[k] = strides[k].data();
+    rows.step[k] = strides[k][axis];
+    for (int i = 0; i < first.rank; ++i)
+      if (i != axis) outer[k].push_back(strides[k][i]);
+    pointers[k] = outer[k].data();
   }
   if (!collapse<N>(rows.outer, static_cast<int>(shape.size()), shape.data(), pointers))
-    call.refuse(call.where(names[0]),
+    call.refuse(call.where(argument),
                 "its strides need more than " + std::to_string(kMaxAxes) + " axes");
   return rows;
 }
@@ -62,7 +58,9 @@ TypePair read_type_pair(const Call& call, const char* in, const char* out) {
   return pair;
 }
 
-template Rows<2> read_rows<2>(const Call&, const std::array<const char*, 2>&);
-template Rows<3> read_rows<3>(const Call&, const std::array<const char*, 3>&);
+template Rows<4> read_rows<4>(const Call&, const char*, const Tensor&, int,
+                              const std::array<Strides, 4>&);
+template Rows<7> read_rows<7>(const Call&, const char*, const Tensor&, int,
+                              const std::array<Strides, 7>&);
 
 }  // namespace twinops

@@ -16,10 +16,29 @@ struct Rows {
   Layout<N> outer;  // of the other axes; the order of rows is its own
 };
 
-// Reads attribute `axis` and the tensors, which must be of one shape. The first one's strides
-// decide in which order rows are visited.
+// The attribute `axis`, counted from the first.
+int read_axis(const Call& call, int rank);
+
+// Refuses `name` where its shape is not that of `like`.
+void expect_shape(const Call& call, const char* name, const char* like);
+
+// Rows along `axis` of N operands of first's shape, with strides[k]. The first operand's decide in
+// which order rows are visited. `argument` is named where there are too many axes.
 template <int N>
-Rows<N> read_rows(const Call& call, const std::array<const char*, N>& names);
+Rows<N> read_rows(const Call& call, const char* argument, const Tensor& first, int axis,
+                  const std::array<Strides, N>& strides);
+
+// Operands [first, first + Count) of rows, in the same order.
+template <int kFirst, int kCount, int N>
+Layout<kCount> operands_of(const Layout<N>& layout) {
+  Layout<kCount> part;
+  part.rank = layout.rank;
+  for (int axis = 0; axis < layout.rank; ++axis) {
+    part.size[axis] = layout.size[axis];
+    for (int k = 0; k < kCount; ++k) part.stride[k][axis] = layout.stride[kFirst + k][axis];
+  }
+  return part;
+}
 
 // The storage types that a call reads and writes. Mixed: one of them is float32, the other float16
 // or bfloat16.
@@ -43,7 +62,9 @@ void with_type_pair(TypePair pair, F&& f) {
   });
 }
 
-extern template Rows<2> read_rows<2>(const Call&, const std::array<const char*, 2>&);
-extern template Rows<3> read_rows<3>(const Call&, const std::array<const char*, 3>&);
+extern template Rows<4> read_rows<4>(const Call&, const char*, const Tensor&, int,
+                                     const std::array<Strides, 4>&);
+extern template Rows<7> read_rows<7>(const Call&, const char*, const Tensor&, int,
+                                     const std::array<Strides, 7>&);
 
 }  // namespace twinops

@@ -138,4 +138,20 @@ void read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet typ
   }
 }
 
+Strides strides_of(const Tensor& tensor) {
+  Strides strides(tensor.rank);
+  for (int i = 0; i < tensor.rank; ++i) strides[i] = tensor.stride(i);
+  return strides;
+}
+
+Strides row_major(const Tensor& tensor) {
+  Strides strides(tensor.rank);
+  std::int64_t step = 1;
+  for (int i = tensor.rank - 1; i >= 0; --i) {
+    strides[i] = step;
+    step *= tensor.shape[i];
+  }
+  return strides;
+}
+
 }  // namespace twinops

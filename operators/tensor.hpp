@@ -43,6 +43,11 @@ inline bool same_shape(const Tensor& a, const Tensor& b) {
 }
 std::string describe_shape(const Tensor& tensor);  // "[3, 4]"
 
+// Along every axis: a tensor's own, and those of a row-major one of its shape.
+using Strides = std::vector<std::int64_t>;
+Strides strides_of(const Tensor& tensor);
+Strides row_major(const Tensor& tensor);
+
 // Reads DLTensors into `read`, which is empty. Throws Error(invalid_argument), saying what is wrong
 // with the last one in `read`, but not where, on: NULL, a type outside `types`, a device that is
 // neither CPU nor CUDA, a negative dimension, more elements than fit 64-bit byte offsets, NULL data

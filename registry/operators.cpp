@@ -12,6 +12,8 @@
 #include "operators/dropout_grad.hpp"
 #include "operators/philox_words.hpp"
 #include "operators/softmax.hpp"
+#include "operators/softmax_dropout.hpp"
+#include "operators/softmax_dropout_grad.hpp"
 #include "operators/softmax_grad.hpp"
 #include "operators/uniform.hpp"
 #include "operators/update_loss_scaling.hpp"
@@ -44,7 +46,7 @@ constexpr auto table() {
 
 constexpr auto kOperators = table<CheckFiniteAndUnscale, UpdateLossScaling, Dropout, DropoutGrad,
                                   BiasDropoutResidual, BiasDropoutResidualGrad, Softmax, LogSoftmax,
-                                  SoftmaxGrad, LogSoftmaxGrad, PhiloxWords, Uniform>();
+                                  SoftmaxGrad, LogSoftmaxGrad, SoftmaxDropout, SoftmaxDropoutGrad, PhiloxWords, Uniform>();
 
 }  // namespace
 

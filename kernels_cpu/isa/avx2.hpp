@@ -34,6 +34,10 @@ TWINOPS_INLINE void store_narrowed(bfloat16* p, __m256 v) {
 TWINOPS_INLINE __m256 fused(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
 TWINOPS_INLINE __m256d fused(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
 
+// Where one is NaN, the instruction gives its second operand.
+TWINOPS_INLINE __m256 larger(__m256 a, __m256 b) { return _mm256_max_ps(b, a); }
+TWINOPS_INLINE __m256d larger(__m256d a, __m256d b) { return _mm256_max_pd(b, a); }
+
 TWINOPS_INLINE float fold_lanes(__m256 v) {
   __m128 h = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   h = _mm_add_ps(h, _mm_movehl_ps(h, h));

@@ -32,6 +32,10 @@ TWINOPS_INLINE void store_narrowed(bfloat16* p, __m512 v) {
 TWINOPS_INLINE __m512 fused(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
 TWINOPS_INLINE __m512d fused(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
 
+// Where one is NaN, the instruction gives its second operand.
+TWINOPS_INLINE __m512 larger(__m512 a, __m512 b) { return _mm512_max_ps(b, a); }
+TWINOPS_INLINE __m512d larger(__m512d a, __m512d b) { return _mm512_max_pd(b, a); }
+
 TWINOPS_INLINE float fold_lanes(__m512 v) {
   const __m256 q = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
   __m128 h = _mm_add_ps(_mm256_castps256_ps128(q), _mm256_extractf128_ps(q, 1));

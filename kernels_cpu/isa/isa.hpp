@@ -3,6 +3,7 @@
 //   store_narrowed(p, v)  the reverse, rounded to nearest even; v holds no NaN but the canonical
 //   one
 //   fused(a, b, c)        a * b + c, rounded once; a vector of floats or doubles
+//   larger(a, b)          the larger of each two; a where a is NaN
 //   fold_lanes(v)         the fold of a vector's lanes, the upper half onto the lower
 //   max_lanes(v)          the greatest of a vector without NaNs
 #pragma once

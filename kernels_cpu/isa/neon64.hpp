@@ -33,6 +33,10 @@ TWINOPS_INLINE float64x2_t fused(float64x2_t a, float64x2_t b, float64x2_t c) {
   return vfmaq_f64(c, a, b);
 }
 
+// Where one is NaN, so is the result.
+TWINOPS_INLINE float32x4_t larger(float32x4_t a, float32x4_t b) { return vmaxq_f32(a, b); }
+TWINOPS_INLINE float64x2_t larger(float64x2_t a, float64x2_t b) { return vmaxq_f64(a, b); }
+
 TWINOPS_INLINE float fold_lanes(float32x4_t v) {
   const float32x2_t h = vadd_f32(vget_low_f32(v), vget_high_f32(v));
   return vget_lane_f32(h, 0) + vget_lane_f32(h, 1);

@@ -41,6 +41,10 @@ TWINOPS_INLINE __m128d fused(__m128d a, __m128d b, __m128d c) {
   return _mm_load_pd(z);
 }
 
+// Where one is NaN, the instruction gives its second operand.
+TWINOPS_INLINE __m128 larger(__m128 a, __m128 b) { return _mm_max_ps(b, a); }
+TWINOPS_INLINE __m128d larger(__m128d a, __m128d b) { return _mm_max_pd(b, a); }
+
 TWINOPS_INLINE float fold_lanes(__m128 v) {
   v = _mm_add_ps(v, _mm_movehl_ps(v, v));
   return _mm_cvtss_f32(_mm_add_ss(v, _mm_shuffle_ps(v, v, 1)));

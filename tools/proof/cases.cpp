@@ -16,6 +16,8 @@ std::span<const OperatorCases> operator_cases() {
       {"log_softmax", log_softmax_cases},
       {"softmax_grad", softmax_grad_cases},
       {"log_softmax_grad", log_softmax_grad_cases},
+      {"softmax_dropout", softmax_dropout_cases},
+      {"softmax_dropout_grad", softmax_dropout_grad_cases},
   };
   return kTable;
 }

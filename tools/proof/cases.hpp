@@ -16,6 +16,8 @@ std::vector<Case> uniform_cases();
 std::vector<Case> log_softmax_cases();
 std::vector<Case> log_softmax_grad_cases();
 std::vector<Case> softmax_cases();
+std::vector<Case> softmax_dropout_cases();
+std::vector<Case> softmax_dropout_grad_cases();
 std::vector<Case> softmax_grad_cases();
 std::vector<Case> update_loss_scaling_cases();
 

@@ -1,70 +1,12 @@
 // Cases of softmax, log_softmax and their backward passes.
-#include <algorithm>
-#include <cmath>
-#include <limits>
+#include "tools/proof/softmax_cases.hpp"
 
-#include "tools/proof/bits.hpp"
 #include "tools/proof/cases.hpp"
+#include "tools/proof/softmax_values.hpp"
 #include "tools/proof/values.hpp"
 
 namespace proof {
 namespace {
-
-std::uint64_t mix(std::uint64_t seed, std::int64_t index) {
-  std::uint64_t z = seed + 0x9e3779b97f4a7c15u * static_cast<std::uint64_t>(index + 1);
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z ^ z >> 31;
-}
-double unit(std::uint64_t word) { return static_cast<double>(word >> 11) * 0x1p-53; }
-
-// The elements by a function of (random word, index).
-template <class F>
-Fill each(F value) {
-  return [value](const Memory& m) {
-    const std::size_t size = size_of(m.type);
-    auto* to = static_cast<std::byte*>(m.data);
-    for (std::int64_t i = 0; i < m.elements; ++i)
-      store_bits(to + static_cast<std::size_t>(i) * size, size,
-                 bits_from(m.type, value(mix(m.seed, i), i)));
-  };
-}
-
-// What the last layer of a network gives: between -12 and 12, most of them small.
-Fill logits() {
-  return each([](std::uint64_t word, std::int64_t) {
-    const double u = 2 * unit(word) - 1;
-    return 12 * u * u * u;
-  });
-}
-// Where the weights leave the range of the type, chunks join at far powers of two, and elements are
-// masked away.
-Fill steep() {
-  const auto fall = [](double height, double step) {
-    return each([=](std::uint64_t word, std::int64_t i) {
-      if (word % 7 == 0) return -std::numeric_limits<double>::infinity();
-      return height * (unit(word) - 0.5) - static_cast<double>(i / 1024 % 5) * step;
-    });
-  };
-  return [half = fall(16, 2), single = fall(200, 40), wide = fall(1600, 300)](const Memory& m) {
-    (m.type.bits == 16 ? half : m.type.bits == 32 ? single : wide)(m);
-  };
-}
-// So large that a row must first be moved by its maximum: the steps between numbers are of the size
-// of the interesting differences.
-Fill far() {
-  return each([](std::uint64_t word, std::int64_t) {
-    return 4194304.0 + std::floor(64 * unit(word)) - (word % 5 == 0 ? 5e6 : 0);
-  });
-}
-Fill masked() { return constant(-std::numeric_limits<double>::infinity()); }
-// Probabilities, and their logarithms.
-Fill probabilities() {
-  return each([](std::uint64_t word, std::int64_t) { return unit(word) * unit(word); });
-}
-Fill log_probabilities() {
-  return each([](std::uint64_t word, std::int64_t) { return -30 * unit(word); });
-}
 
 struct Shape {
   std::vector<std::int64_t> shape;
@@ -96,10 +38,11 @@ class Cases {
   Cases(const char* op, bool backward) : op_(op), backward_(backward) {}
 
   void add(const Shape& s, const Values& values, DLDataType in, DLDataType out, bool over = false,
-           bool zeros = false) {
+           bool zeros = false, double scale = 1) {
     std::string name = name_of(s) + ", " + values.name;
     if (over) name += ", in place";
     if (zeros) name += ", zeros";
+    if (scale != 1) name += ", scaled";
     std::string type = twinops_type_name(in);
     if (std::string(twinops_type_name(out)) != type) {
       name += ", " + type + " to " + twinops_type_name(out);
@@ -113,7 +56,8 @@ class Cases {
                         if (backward)
                           problem.input("y", {from}, values.fill)
                               .input("dy", {from}, ordinary())
-                              .output("dx", {to});
+                              .output("dx", {to})
+                              .attribute("scale", scale);
                         else
                           problem.input("x", {from}, values.fill)
                               .output("out", {to})
@@ -172,7 +116,7 @@ std::vector<Case> forward_cases(const char* op) {
   Cases cases(op, false);
   const Values kLogits{"logits", logits()}, kSteep{"steep", steep()}, kFar{"far", far()};
   const Values kWhole{"whole range", whole_range()}, kFinite{"any finite", all_finite()};
-  const Values kMasked{"masked", masked()}, kEqual{"equal", constant(-3.25)};
+  const Values kMasked{"masked", all_masked()}, kEqual{"equal", constant(-3.25)};
   for (DLDataType type : kFloatingTypes) {
     add_shapes(cases, type, kLogits);
     add_shapes(cases, type, kSteep);
@@ -193,7 +137,10 @@ std::vector<Case> forward_cases(const char* op) {
       for (bool widen : {false, true})
         cases.add({{4, n}}, widen ? kSteep : kLogits, widen ? half : twinops::kFloat32,
                   widen ? twinops::kFloat32 : half);
-  return std::move(cases).take();
+  std::vector<Case> all = std::move(cases).take(), masked = masked_softmax_cases(op);
+  all.insert(all.end(), std::make_move_iterator(masked.begin()),
+             std::make_move_iterator(masked.end()));
+  return all;
 }
 
 std::vector<Case> backward_cases(const char* op, const Values& values) {
@@ -204,6 +151,7 @@ std::vector<Case> backward_cases(const char* op, const Values& values) {
     for (std::int64_t n : {31, 1024, 1500, 8192, 40000}) {
       cases.add({{9, n}}, {"whole range", whole_range()}, type, type);
       cases.add({{9, n}}, {"any finite", all_finite()}, type, type);
+      cases.add({{9, n}}, values, type, type, n == 1500, false, 1.0 / 3);
     }
   }
   for (DLDataType half : {twinops::kFloat16, twinops::kBfloat16})

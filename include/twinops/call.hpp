@@ -1,0 +1,218 @@
+// What every typed function of twinops is made of: errors, tensors, calls; and what the library
+// says of this machine. twinops.hpp includes it.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "twinops/twinops.h"
+
+namespace twinops {
+
+class Error : public std::runtime_error {
+ public:
+  Error(twinops_status status_, const std::string& message)
+      : std::runtime_error(message), status(status_) {}
+  const twinops_status status;
+};
+
+inline void check(twinops_status status) {
+  if (status != TWINOPS_OK) throw Error(status, twinops_last_error());
+}
+
+inline constexpr DLDevice kHost{kDLCPU, 0};
+
+inline constexpr DLDataType kFloat16{kDLFloat, 16, 1};
+inline constexpr DLDataType kBfloat16{kDLBfloat, 16, 1};
+inline constexpr DLDataType kFloat32{kDLFloat, 32, 1};
+inline constexpr DLDataType kFloat64{kDLFloat, 64, 1};
+inline constexpr DLDataType kBool{6, 8, 1};
+inline constexpr DLDataType kUint8{kDLUInt, 8, 1};
+inline constexpr DLDataType kInt32{kDLInt, 32, 1};
+inline constexpr DLDataType kUint32{kDLUInt, 32, 1};
+inline constexpr DLDataType kInt64{kDLInt, 64, 1};
+inline constexpr DLDataType kUint64{kDLUInt, 64, 1};
+
+// The element type of a C++ type; 16-bit types have none of their own, so name those.
+template <class T>
+constexpr DLDataType type_of() {
+  if constexpr (std::is_same_v<T, bool>) return kBool;
+  if constexpr (std::is_same_v<T, float>) return kFloat32;
+  if constexpr (std::is_same_v<T, double>) return kFloat64;
+  if constexpr (std::is_same_v<T, std::uint8_t>) return kUint8;
+  if constexpr (std::is_same_v<T, std::int32_t>) return kInt32;
+  if constexpr (std::is_same_v<T, std::uint32_t>) return kUint32;
+  if constexpr (std::is_same_v<T, std::int64_t>) return kInt64;
+  if constexpr (std::is_same_v<T, std::uint64_t>) return kUint64;
+}
+
+// A view of memory that someone else owns. Shape {} is a scalar; no strides means row-major.
+class Tensor {
+ public:
+  Tensor(void* data, DLDataType type, std::vector<std::int64_t> shape, DLDevice device = kHost,
+         std::vector<std::int64_t> strides = {})
+      : data_(data),
+        type_(type),
+        device_(device),
+        shape_(std::move(shape)),
+        strides_(std::move(strides)) {
+    if (!strides_.empty() && strides_.size() != shape_.size())
+      throw Error(TWINOPS_INVALID_ARGUMENT, "Tensor: expected a stride for each dimension");
+  }
+  template <class T, class = std::enable_if_t<!std::is_void_v<T>>>
+  Tensor(T* data, std::vector<std::int64_t> shape, DLDevice device = kHost,
+         std::vector<std::int64_t> strides = {})
+      : Tensor(const_cast<std::remove_const_t<T>*>(data), type_of<std::remove_const_t<T>>(),
+               std::move(shape), device, std::move(strides)) {}
+
+  // The DLPack view; it points into this Tensor.
+  DLTensor dlpack() const {
+    return {data_,
+            device_,
+            static_cast<int>(shape_.size()),
+            type_,
+            const_cast<std::int64_t*>(shape_.data()),
+            strides_.empty() ? nullptr : const_cast<std::int64_t*>(strides_.data()),
+            0};
+  }
+
+ private:
+  void* data_;
+  DLDataType type_;
+  DLDevice device_;
+  std::vector<std::int64_t> shape_, strides_;
+};
+
+using Tensors = std::vector<Tensor>;
+
+// What a call told of itself.
+struct Report {
+  std::string row;       // "cpu/avx2"
+  std::string fallback;  // why what the environment asked for was not to be had; else empty
+  std::int64_t launches = 0;
+  std::uint64_t random_words = 0;
+};
+
+// How a call is carried out; see twinops_execution.
+struct Execution {
+  void* stream = nullptr;
+  int threads = 0;
+  std::string row = {};  // {}: so that other members can be named without a warning
+  void (*parallel_for)(void*, std::int64_t, void (*)(void*, std::int64_t), void*) = nullptr;
+  void* parallel_context = nullptr;
+  void* (*allocate)(void*, std::size_t, void*) = nullptr;
+  void (*release)(void*, void*, std::size_t, void*) = nullptr;
+  void* workspace_context = nullptr;
+};
+
+// A call of any operator, by the names in its table.
+class Call {
+ public:
+  explicit Call(std::string op) : op_(std::move(op)) {
+    if (twinops_abi_version() != TWINOPS_ABI_VERSION)
+      throw Error(TWINOPS_UNSUPPORTED, "libtwinops has ABI version " +
+                                           std::to_string(twinops_abi_version()) +
+                                           ", this program " + std::to_string(TWINOPS_ABI_VERSION));
+  }
+  Call& argument(std::string name, const Tensor& tensor) {
+    return argument(std::move(name), std::span(&tensor, 1));
+  }
+  // The tensors' shapes are read in run(): keep them until then.
+  Call& argument(std::string name, std::span<const Tensor> tensors) {
+    arguments_.push_back({std::move(name), {}, {}});
+    for (const Tensor& t : tensors) arguments_.back().tensors.push_back(t.dlpack());
+    return *this;
+  }
+  Call& attribute(std::string name, bool value) {
+    return attribute({std::move(name), TWINOPS_BOOL, value, 0, {}});
+  }
+  Call& attribute(std::string name, std::int64_t value) {
+    return attribute({std::move(name), TWINOPS_INT, value, 0, {}});
+  }
+  Call& attribute(std::string name, int value) {
+    return attribute(std::move(name), std::int64_t{value});
+  }
+  Call& attribute(std::string name, double value) {
+    return attribute({std::move(name), TWINOPS_FLOAT, 0, value, {}});
+  }
+  Call& attribute(std::string name, const char* value) {
+    return attribute({std::move(name), TWINOPS_STRING, 0, 0, value});
+  }
+
+  Report run(const Execution& execution = {}) {
+    std::vector<twinops_argument> arguments;
+    for (Argument& a : arguments_) {
+      a.pointers.clear();
+      for (const DLTensor& t : a.tensors) a.pointers.push_back(&t);
+      arguments.push_back(
+          {sizeof(twinops_argument), a.name.c_str(), a.pointers.data(), a.pointers.size()});
+    }
+    std::vector<twinops_attribute> attributes;
+    for (const Attribute& a : attributes_)
+      attributes.push_back(
+          {sizeof(twinops_attribute), a.kind, a.name.c_str(), a.integer, a.real, a.text.c_str()});
+    twinops_report report{};
+    report.struct_size = sizeof(report);
+    const twinops_execution how{sizeof(twinops_execution),
+                                execution.threads,
+                                execution.stream,
+                                execution.row.empty() ? nullptr : execution.row.c_str(),
+                                execution.parallel_for,
+                                execution.parallel_context,
+                                execution.allocate,
+                                execution.release,
+                                execution.workspace_context,
+                                &report};
+    check(twinops_run(op_.c_str(), arguments.data(), arguments.size(), attributes.data(),
+                      attributes.size(), &how));
+    return {report.row, report.fallback, report.launches, report.random_words};
+  }
+
+ private:
+  struct Argument {
+    std::string name;
+    std::vector<DLTensor> tensors;
+    std::vector<const DLTensor*> pointers;
+  };
+  struct Attribute {
+    std::string name;
+    std::int32_t kind;
+    std::int64_t integer;
+    double real;
+    std::string text;
+  };
+  Call& attribute(Attribute a) {
+    attributes_.push_back(std::move(a));
+    return *this;
+  }
+  std::string op_;
+  std::vector<Argument> arguments_;
+  std::vector<Attribute> attributes_;
+};
+
+// The rows of kernels that this machine can use, best first.
+inline std::vector<std::string> available_rows() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < twinops_row_count(); ++i)
+    if (twinops_row_at(i)->available) names.emplace_back(twinops_row_at(i)->name);
+  return names;
+}
+
+// Which row tensors on `device` take, and why each better one is passed over.
+inline std::string explain(DLDevice device = kHost) {
+  std::size_t length = 0;
+  check(twinops_explain(device, nullptr, 0, &length));
+  std::string text(length + 1, '\0');
+  check(twinops_explain(device, text.data(), text.size(), nullptr));
+  text.resize(length);
+  return text;
+}
+
+}  // namespace twinops

@@ -1,0 +1,120 @@
+// One row of softmax's input as vectors: read into a buffer, scaled and masked. Only files compiled
+// once an instruction set include this.
+#pragma once
+
+#include "kernels_cpu/isa/words.hpp"
+#include "kernels_cpu/row_chunks.hpp"
+#include "kernels_cpu/row_offsets.hpp"
+#include "numerics/dropout.hpp"
+#include "numerics/softmax.hpp"
+#include "operators/softmax.hpp"
+
+namespace twinops {
+
+template <class In, class Isa>
+struct MaskedRow {
+  using Compute = compute_t<In>;
+  using V = Vec<Compute, Isa>;
+
+  RowView<const In, Isa> x;
+  std::int64_t length;
+  std::int64_t columns;  // elements that count; those beyond are masked out
+  std::int64_t mask_at;  // the offset of the row's mask
+  const SoftmaxArguments* a;
+
+  // Elements of chunk c, and how many of them count.
+  TWINOPS_INLINE int size(std::int64_t c) const { return clamped(length - c * kFoldChunk); }
+  TWINOPS_INLINE int used(std::int64_t c) const { return clamped(columns - c * kFoldChunk); }
+
+  // The values of the n elements that count of chunk c, less `shift`; -infinity up to padded(n).
+  // Returns their maximum; where one of them is NaN, that of others or NaN.
+  TWINOPS_INLINE V read(std::int64_t c, int n, Compute shift, Compute* to) const {
+    const V out(-kInfinity<Compute>);
+    V max = out;
+    const V move(shift);
+    if (a->is_plain()) {
+      read_chunk(x, c * kFoldChunk, n, narrow<In>(-kInfinity<Compute>), [&](int j, V value) {
+        value = value - move;
+        save(to + j, value);
+        max = larger(max, value);
+      });
+      return max;
+    }
+    read_chunk(x, c * kFoldChunk, n, In{}, [&](int j, V value) { save(to + j, value); });
+    apply(c * kFoldChunk, n, to);
+    const int end = padded<Compute, Isa>(n);
+    for (int j = n; j < end; ++j) to[j] = -kInfinity<Compute>;
+    for (int j = 0; j < end; j += V::kLanes) {
+      const V value = load<Isa>(to + j) - move;
+      save(to + j, value);
+      max = larger(max, value);
+    }
+    return max;
+  }
+
+ private:
+  TWINOPS_INLINE static int clamped(std::int64_t n) {
+    return static_cast<int>(n < 0 ? 0 : n < kFoldChunk ? n : kFoldChunk);
+  }
+
+  // Scales and masks the n values of elements [first, first + n); what lies beyond them up to the
+  // end of a vector becomes anything.
+  TWINOPS_INLINE void apply(std::int64_t first, int n, Compute* to) const {
+    const V scale(static_cast<Compute>(a->scale));
+    const RowMask& mask = a->mask;
+    const std::int64_t at = mask_at + first * mask.step;
+    switch (mask.kind) {
+      case RowMask::Kind::none:
+        for (int j = 0; j < n; j += V::kLanes) save(to + j, scaled(load<Isa>(to + j), scale));
+        return;
+      case RowMask::Kind::excluded:
+        return exclude(static_cast<const std::uint8_t*>(mask.data) + at, n, scale, to);
+      case RowMask::Kind::added:
+        return add(static_cast<const In*>(mask.data) + at, n, scale, to);
+      case RowMask::Kind::added_float32:
+        if constexpr (sizeof(In) == 2) add(static_cast<const float*>(mask.data) + at, n, scale, to);
+    }
+  }
+  TWINOPS_INLINE void exclude(const std::uint8_t* from, int n, V scale, Compute* to) const {
+    alignas(64) std::uint8_t bytes[kFoldChunk];
+    const std::int64_t step = a->mask.step;
+    if (step == 1)
+      __builtin_memcpy(bytes, from, static_cast<std::size_t>(n));
+    else
+      for (int j = 0; j < n; ++j) bytes[j] = from[j * step];
+    for (int j = n; j % 16 != 0; ++j) bytes[j] = 0;
+    const V out(-kInfinity<Compute>);
+    for (int j = 0; j < n; j += V::kLanes) {
+      std::uint64_t low, high = 0;
+      __builtin_memcpy(&low, bytes + j / 8 * 8, 8);
+      if constexpr (V::kLanes > 8) __builtin_memcpy(&high, bytes + j + 8, 8);
+      const std::uint64_t bits = mask_bits(low) | std::uint64_t{mask_bits(high)} << 8;
+      const VecMask<Compute, Isa> excluded{isa::lanes_of<Compute, TWINOPS_ARCH>(bits >> j % 8)};
+      save(to + j, select(excluded, out, scaled(load<Isa>(to + j), scale)));
+    }
+  }
+  template <class M>
+  TWINOPS_INLINE void add(const M* from, int n, V scale, Compute* to) const {
+    read_chunk(RowView<const M, Isa>{from, a->mask.step}, 0, n, M{}, [&](int j, V mask) {
+      save(to + j, scaled_and_masked(load<Isa>(to + j), scale, mask));
+    });
+  }
+};
+
+template <class In, class Isa>
+TWINOPS_INLINE MaskedRow<In, Isa> masked_row(const SoftmaxArguments& a, std::int64_t row,
+                                             std::int64_t x_offset) {
+  MaskedRow<In, Isa> read{{static_cast<const In*>(a.x) + x_offset, a.rows.step[1]},
+                          a.rows.length,
+                          a.rows.length,
+                          0,
+                          &a};
+  if (!a.mask.is_plain()) {
+    const auto at = row_offsets(a.mask.outer, row);
+    read.columns = a.mask.columns(at.of, a.rows.length);
+    read.mask_at = at.of[RowMask::kMask];
+  }
+  return read;
+}
+
+}  // namespace twinops

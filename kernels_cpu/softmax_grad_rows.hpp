@@ -1,0 +1,84 @@
+// Rows of the backward passes over vectors: the class that rows.hpp asks for. Only files compiled
+// once an instruction set include this.
+//
+// Memory: y and dy are read twice, the second time from a cache where a row fits one; dx is written
+// once. Order: docs/softmax.md.
+#pragma once
+
+#include "kernels_cpu/row_chunks.hpp"
+#include "kernels_cpu/row_offsets.hpp"
+#include "numerics/softmax.hpp"
+#include "operators/softmax_grad.hpp"
+
+namespace twinops {
+
+// Dy: what counts of dy.
+//   Dy::Row row = dy.row(r, view of the row of dy)
+//   row.read(first, n, f)  calls f(j, vector) for elements [first, first + n), and beyond up to
+//                          padded(n)
+template <class Isa, bool kLog, class In, class Out, class Dy>
+class GradRows {
+ public:
+  using Compute = compute_t<In>;
+  using Part = Compute;
+  struct Buffer {};
+  using NoBuffer = Buffer;
+
+  GradRows(const SoftmaxGradArguments& a, const Dy& dy) : a_(a), dy_(dy) {}
+
+  Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute, Buffer&) const {
+    const Operands at = operands(row);
+    ChunkTree<Part> tree;
+    alignas(64) Compute terms[kFoldChunk];
+    for (std::int64_t c = begin; c < end; ++c) {
+      const int n = size(c);
+      if constexpr (!kLog)
+        read_chunk(at.y, c * kFoldChunk, n, In{}, [&](int j, V y) { save(terms + j, y); });
+      at.dy.read(c * kFoldChunk, n, [&](int j, V dy) {
+        save(terms + j, kLog ? dy : grad_term<kLog>(load<Isa>(terms + j), dy));
+      });
+      tree.add(fold_terms<Compute, Isa>(padded<Compute, Isa>(n),
+                                        [&](int j) { return load<Isa>(terms + j); }));
+    }
+    return tree.total();
+  }
+  bool is_far(const Part&) const { return false; }
+  Compute shift_of(const Part&) const { return Compute(0); }
+
+  void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& part, Compute,
+             Buffer&) const {
+    const Operands at = operands(row);
+    const V sum(part), scale(static_cast<Compute>(a_.scale));
+    alignas(64) Compute ys[kFoldChunk], dxs[kFoldChunk];
+    for (std::int64_t c = begin; c < end; ++c) {
+      const int n = size(c);
+      read_chunk(at.y, c * kFoldChunk, n, In{}, [&](int j, V y) { save(ys + j, y); });
+      at.dy.read(c * kFoldChunk, n, [&](int j, V dy) {
+        save(dxs + j, softmax_grad<kLog>(load<Isa>(ys + j), dy, sum, scale));
+      });
+      write_chunk(at.dx, c * kFoldChunk, n, [&](int j) { return load<Isa>(dxs + j); });
+    }
+  }
+
+ private:
+  using V = Vec<Compute, Isa>;
+  struct Operands {
+    RowView<Out, Isa> dx;
+    RowView<const In, Isa> y;
+    typename Dy::Row dy;
+  };
+  TWINOPS_INLINE Operands operands(std::int64_t row) const {
+    const RowOffsets<3> offsets = row_offsets(a_.rows.outer, row);
+    return {{static_cast<Out*>(a_.dx) + offsets.of[0], a_.rows.step[0]},
+            {static_cast<const In*>(a_.y) + offsets.of[1], a_.rows.step[1]},
+            dy_.row(row, {static_cast<const In*>(a_.dy) + offsets.of[2], a_.rows.step[2]})};
+  }
+  TWINOPS_INLINE int size(std::int64_t c) const {
+    const std::int64_t left = a_.rows.length - c * kFoldChunk;
+    return static_cast<int>(left < kFoldChunk ? left : kFoldChunk);
+  }
+  const SoftmaxGradArguments& a_;
+  const Dy& dy_;
+};
+
+}  // namespace twinops

@@ -1,0 +1,196 @@
+// Rows of softmax and log_softmax over vectors: the class that rows.hpp asks for. Only files
+// compiled once an instruction set include this.
+//
+// Memory: a row of up to kKept chunks is read once and written once; its weights wait in a buffer
+// of the thread. A longer one is read twice. Elements beyond a row's columns are not read at all.
+// Order: docs/softmax.md. Tried and left: weights of long rows in `out`, which is one more trip to
+// memory than a second exp costs.
+#pragma once
+
+#include "kernels_cpu/masked_row.hpp"
+
+namespace twinops {
+
+// Chunks whose weights wait: 128 KiB of the stack.
+template <class F>
+inline constexpr int kKept = 128 / static_cast<int>(sizeof(F));
+
+// Sink: where results go.
+//   Sink::Row row = sink.row(r, offset of the row in `out`)
+//   row.write(first, n, f)  elements [first, first + n): f(j) gives the vector of first + j, which
+//                           holds no NaN but the canonical one
+template <class Isa, bool kLog, class In, class Sink>
+class SoftmaxRows {
+ public:
+  using Compute = compute_t<In>;
+  using Part = SoftmaxPart<Compute>;
+  template <int kChunks>
+  struct Weights {  // of the first chunks of a row, then of one that does not wait
+    static constexpr int chunks = kChunks;
+    alignas(64) Compute weights[(kChunks + 1) * kFoldChunk];
+    Compute max[kChunks == 0 ? 1 : kChunks];
+  };
+  using Buffer = Weights<kLog ? 0 : kKept<Compute>>;
+  using NoBuffer = Weights<0>;
+
+  SoftmaxRows(const SoftmaxArguments& a, const Sink& sink)
+      : a_(a), sink_(sink), plain_(a.is_plain()) {}
+
+  // A row of one chunk.
+  TWINOPS_INLINE void short_row(std::int64_t index) const {
+    alignas(64) Compute weights[kFoldChunk];
+    const Row row = at(index);
+    const int n = row.x.used(0);
+    Compute shift(0);
+    Part part = chunk(row.x, 0, n, shift, weights);
+    RowKind kind = kind_of_row(part.max);
+    if (kind == RowKind::far) [[unlikely]] {
+      shift = part.max;
+      part = chunk(row.x, 0, n, shift, weights);
+      kind = kind_of_row(part.max);
+    }
+    if (kind != RowKind::ordinary) [[unlikely]]
+      return write_special(row, kind, 0, 1);
+    if constexpr (kLog)
+      write_logs(row, 0, n, shift, part.max, log_of_sum(part), weights);
+    else
+      write_weights(row, 0, n, weights, Compute(1) / part.sum);
+    write_rest(row, 0, n);
+  }
+
+  template <class Kept>
+  Part reduce(std::int64_t index, std::int64_t begin, std::int64_t end, Compute shift,
+              Kept& kept) const {
+    const Row row = at(index);
+    ChunkTree<Part> tree;
+    for (std::int64_t c = begin; c < end; ++c) {
+      const bool keep = Kept::chunks != 0 && c < Kept::chunks;
+      Compute* weights = kept.weights + (keep ? c : Kept::chunks) * kFoldChunk;
+      const int n = row.x.used(c);
+      if (n == 0) break;  // what is masked out adds nothing
+      const Part part = chunk(row.x, c, n, shift, weights);
+      if (keep) kept.max[c] = part.max;
+      tree.add(part);
+    }
+    return tree.total();
+  }
+  bool is_far(const Part& part) const { return kind_of_row(part.max) == RowKind::far; }
+  Compute shift_of(const Part& part) const { return part.max; }
+
+  template <class Kept>
+  void write(std::int64_t index, std::int64_t begin, std::int64_t end, const Part& part,
+             Compute shift, Kept& kept) const {
+    const Row row = at(index);
+    const RowKind kind = kind_of_row(part.max);
+    if (kind != RowKind::ordinary) return write_special(row, kind, begin, end);
+    const Compute last = kLog ? log_of_sum(part) : Compute(1) / part.sum;
+    for (std::int64_t c = begin; c < end; ++c) {
+      const bool keep = Kept::chunks != 0 && c < Kept::chunks;
+      Compute* weights = kept.weights + (keep ? c : Kept::chunks) * kFoldChunk;
+      const int n = row.x.used(c);
+      if (n != 0) {
+        if constexpr (kLog) {
+          write_logs(row, c, n, shift, part.max, last, weights);
+        } else {
+          const Compute max = keep ? kept.max[c] : chunk(row.x, c, n, shift, weights).max;
+          write_weights(row, c, n, weights, softmax_factor(part, last, max));
+        }
+      }
+      write_rest(row, c, n);
+    }
+  }
+
+ private:
+  using V = Vec<Compute, Isa>;
+  struct Row {
+    MaskedRow<In, Isa> x;
+    typename Sink::Row out;
+  };
+
+  TWINOPS_INLINE Row at(std::int64_t index) const {
+    const RowOffsets<2> offsets = row_offsets(a_.rows.outer, index);
+    return {masked_row<In, Isa>(a_, index, offsets.of[1]), sink_.row(index, offsets.of[0])};
+  }
+
+  // Fills the weights of the n elements that count of chunk c, +0 up to padded(n).
+  TWINOPS_INLINE Part chunk(const MaskedRow<In, Isa>& x, std::int64_t c, int n, Compute shift,
+                            Compute* weights) const {
+    if constexpr (std::is_same_v<In, Compute>) {
+      if (plain_ && x.x.step == 1 && n == kFoldChunk && shift == Compute(0)) {
+        const Compute* from = x.x.data + c * kFoldChunk;
+        return weigh<true>(from, kFoldChunk, greatest_of(from), weights,
+                           c * kFoldChunk + 2 * kFoldChunk <= x.length);
+      }
+    }
+    const V max = x.read(c, n, shift, weights);
+    if (n == kFoldChunk)
+      return weigh<true>(weights, kFoldChunk, isa::max_lanes(max.v), weights, false);
+    return weigh<false>(weights, n, isa::max_lanes(max.v), weights, false);
+  }
+
+  // The maximum of a whole chunk; where a value is NaN, that of others or NaN.
+  TWINOPS_INLINE static Compute greatest_of(const Compute* from) {
+    constexpr int kAtOnce = 8;
+    V max[kAtOnce];
+    for (int k = 0; k < kAtOnce; ++k) max[k] = load<Isa>(from + k * V::kLanes);
+    for (int j = kAtOnce * V::kLanes; j < kFoldChunk; j += kAtOnce * V::kLanes)
+      for (int k = 0; k < kAtOnce; ++k)
+        max[k] = larger(max[k], load<Isa>(from + j + k * V::kLanes));
+    for (int half = kAtOnce / 2; half > 0; half /= 2)
+      for (int k = 0; k < half; ++k) max[k] = larger(max[k], max[k + half]);
+    return isa::max_lanes(max[0].v);
+  }
+
+  // kFull: n is kFoldChunk. `next`: the chunk after `values` will be read soon.
+  template <bool kFull>
+  TWINOPS_INLINE static Part weigh(const Compute* values, int n, Compute max, Compute* weights,
+                                   bool next) {
+    const WeightScale<Compute> scale = weight_scale(max);
+    const int end = kFull ? kFoldChunk : padded<Compute, Isa>(n);
+    const Compute sum = fold_terms<Compute, Isa>(end, [&](int j) {
+      if (!kFull && j >= n) {
+        if constexpr (!kLog) save(weights + j, V(Compute(0)));
+        return V(Compute(0));
+      }
+      if (kFull && next) __builtin_prefetch(values + kFoldChunk + j);
+      const V w = weight(load<Isa>(values + j), scale);
+      if constexpr (!kLog) save(weights + j, w);
+      return w;
+    });
+    // A NaN or +infinity is one in the sum. A row whose maximum is too large is looked at again.
+    const bool again = max > kExpReach<Compute> && max < kInfinity<Compute>;
+    if (sum != sum && !again) max = special_row<Compute>(RowKind::nan, false, kLog);
+    return {max, sum};
+  }
+
+  TWINOPS_INLINE void write_weights(const Row& row, std::int64_t c, int n, const Compute* weights,
+                                    Compute factor) const {
+    const V f(factor);
+    row.out.write(c * kFoldChunk, n, [&](int j) { return load<Isa>(weights + j) * f; });
+  }
+  TWINOPS_INLINE void write_logs(const Row& row, std::int64_t c, int n, Compute shift, Compute max,
+                                 Compute log_sum, Compute* values) const {
+    const V m(max), l(log_sum);
+    row.x.read(c, n, shift, values);
+    row.out.write(c * kFoldChunk, n,
+                  [&](int j) { return log_softmax(load<Isa>(values + j), m, l); });
+  }
+  // What lies beyond the columns that count: probability 0.
+  TWINOPS_INLINE void write_rest(const Row& row, std::int64_t c, int n) const {
+    const int size = row.x.size(c);
+    if (n == size) return;
+    const V y(kLog ? -kInfinity<Compute> : Compute(0));
+    row.out.write(c * kFoldChunk + n, size - n, [&](int) { return y; });
+  }
+  void write_special(const Row& row, RowKind kind, std::int64_t begin, std::int64_t end) const {
+    const V y(special_row<Compute>(kind, a_.masked_is_zero, kLog));
+    for (std::int64_t c = begin; c < end; ++c)
+      row.out.write(c * kFoldChunk, row.x.size(c), [&](int) { return y; });
+  }
+
+  const SoftmaxArguments& a_;
+  const Sink& sink_;
+  bool plain_;
+};
+
+}  // namespace twinops

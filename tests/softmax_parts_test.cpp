@@ -1,0 +1,78 @@
+// Chunks of a softmax row join pair by pair; kernels may take every sum under the row's own power
+// of two at once and add those as a tree of neighbours. docs/softmax.md says why the bits are the
+// same; here both are carried out.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "numerics/softmax.hpp"
+
+namespace twinops {
+namespace {
+
+template <class F>
+using Part = SoftmaxPart<F>;
+
+template <class F>
+Part<F> joined_by_pairs(const std::vector<Part<F>>& parts, std::size_t first, std::size_t n) {
+  if (n == 1) return first < parts.size() ? parts[first] : Part<F>{};
+  return joined_by_pairs(parts, first, n / 2) + joined_by_pairs(parts, first + n / 2, n / 2);
+}
+
+template <class F>
+F tree(const std::vector<F>& s, std::size_t first, std::size_t n) {
+  if (n == 1) return first < s.size() ? s[first] : F(0);
+  return tree(s, first, n / 2) + tree(s, first + n / 2, n / 2);
+}
+
+template <class F>
+Part<F> joined_at_once(const std::vector<Part<F>>& parts, std::size_t n) {
+  F max = -kInfinity<F>;
+  for (const Part<F>& p : parts) max = greatest(max, p.max);
+  const std::int32_t top = exponent_of(within_reach(max));
+  std::vector<F> sums;
+  for (const Part<F>& p : parts)
+    sums.push_back(p.sum * power_of_two<F>(exponent_of(within_reach(p.max)) - top));
+  return {max, tree(sums, 0, n)};
+}
+
+// A chunk whose maximum lies up to `spread` below 0; its sum is what 1 to 1024 weights can add up
+// to, often one whose last bits decide a tie.
+template <class F>
+Part<F> random_part(std::mt19937_64& random, double spread) {
+  std::uniform_real_distribution<double> unit(0, 1);
+  if (unit(random) < 0.05) return {};  // nothing but -infinity
+  const F max = static_cast<F>(-spread * unit(random));
+  const F mantissa = exp_parts(max).mantissa;
+  if (unit(random) < 0.3) return {max, mantissa};
+  return {max, mantissa + static_cast<F>(1023 * unit(random))};
+}
+
+template <class F>
+class SoftmaxParts : public testing::Test {};
+using Floats = testing::Types<float, double>;
+TYPED_TEST_SUITE(SoftmaxParts, Floats);
+
+TYPED_TEST(SoftmaxParts, JoinTheSameByPairsAndAtOnce) {
+  using F = TypeParam;
+  constexpr unsigned kSeed = 20261121;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937_64 random(kSeed);
+  const double reach = sizeof(F) == 4 ? 88 : 709;  // of a weight: where 2^d becomes +0
+  for (double spread : {0.0, 1.0, 20.0, 0.5 * reach, reach, 1.01 * reach, 2.5 * reach, 1e5})
+    for (std::size_t count : {1, 2, 3, 5, 8, 31, 64, 333, 512}) {
+      std::size_t n = 1;
+      while (n < count) n *= 2;
+      for (int repeat = 0; repeat < 200; ++repeat) {
+        std::vector<Part<F>> parts(count);
+        for (Part<F>& p : parts) p = random_part<F>(random, spread);
+        const Part<F> pairs = joined_by_pairs(parts, 0, n), once = joined_at_once(parts, n);
+        ASSERT_EQ(to_bits(pairs.max), to_bits(once.max)) << spread << " " << count;
+        ASSERT_EQ(to_bits(pairs.sum), to_bits(once.sum)) << spread << " " << count;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace twinops
