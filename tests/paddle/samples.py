@@ -36,6 +36,24 @@ def _bias(rng, dtype):
     return tensors, {"p": 0.25, "mask_type": "bool", **_RANDOM}
 
 
+def _softmax(rng, dtype):
+    x, mask = _tensor(rng, [3, 5, 41], dtype), paddle.to_tensor(rng.random([5, 41]) < 0.2)
+    lengths = paddle.to_tensor(rng.integers(0, 42, [3]).astype("int32"))
+    attributes = {"scale": 0.75, "causal": True, "causal_offset": 9, "masked_rows": "zeros"}
+    return {"x": x, "mask": mask, "lengths": lengths}, attributes
+
+
+def _softmax_dropout(rng, dtype):
+    inputs, attributes = _softmax(rng, dtype)
+    inputs["mask"] = _tensor(rng, [3, 1, 41], dtype)
+    outputs = {"probabilities_type": "same", "dropout_mask_type": "uint32"}
+    return inputs, {**attributes, **_RANDOM, **outputs, "p": 0.25}
+
+
+def _projection(rng, dtype):
+    return {"x": _tensor(rng, [6, 41], dtype)}, {"k": 16, **_RANDOM}
+
+
 def _fill(rng, dtype):
     return {"like": paddle.empty([7, 9])}, dict(_RANDOM)
 
@@ -45,6 +63,9 @@ SAMPLES = {
     "update_loss_scaling": _update,
     "dropout": _dropout,
     "bias_dropout_residual": _bias,
+    "softmax": _softmax,
+    "softmax_dropout": _softmax_dropout,
+    "random_projection": _projection,
     "philox_words": _fill,
     "uniform": _fill,
 }

@@ -117,6 +117,71 @@ def test_fused_softmax_mask_upper_triangle(rng):
     assert (y[..., np.triu_indices(32, 1)[0], np.triu_indices(32, 1)[1]] == 0).all()
 
 
+def masked(x, mask=None, lengths=None, scale=1.0, causal=False):
+    """Softmax along the last axis in float64, by its definition."""
+    v = x.astype("float64") * scale
+    columns = np.arange(x.shape[-1])
+    if mask is not None:
+        v = np.where(mask, -np.inf, v) if mask.dtype == bool else v + mask
+    if lengths is not None:
+        v = np.where(columns < lengths[..., None, None], v, -np.inf)
+    if causal:
+        v = np.where(columns <= np.arange(x.shape[-2])[:, None], v, -np.inf)
+    w = np.exp(v - v.max(-1, keepdims=True))
+    return w / w.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mask": "bool"},
+        {"mask": "float32"},
+        {"lengths": True},
+        {"scale": 0.125},
+        {"causal": True},
+        {"mask": "float32", "lengths": True, "scale": 0.5, "causal": True},
+    ],
+)
+def test_masks_of_softmax(options, rng):
+    x = rng.standard_normal([2, 8, 8]).astype("float32")
+    mask = rng.random([8, 8]) < 0.3
+    mask[:, 0] = False  # something is left of every row
+    arrays, given = dict(options), dict(options)
+    if "mask" in options:
+        arrays["mask"] = mask if options["mask"] == "bool" else rng.uniform(-3, 3, [8, 8])
+        given["mask"] = tensor(arrays["mask"], options["mask"])
+    if "lengths" in options:
+        arrays["lengths"] = np.array([5, 3])
+        given["lengths"] = tensor([5, 3], "int64")
+    expected = masked(x, **arrays)
+    t = tensor(x, grad=True)
+    np.testing.assert_allclose(F.softmax(t, **given).numpy(), expected, rtol=3e-6, atol=1e-7)
+    log = F.log_softmax(t, **given).numpy()
+    np.testing.assert_allclose(np.exp(log), expected, rtol=1e-5, atol=1e-6)
+    dy = rng.standard_normal(x.shape)
+    F.softmax(t, **given).backward(tensor(dy))
+    gradient = expected * (dy - (expected * dy).sum(-1, keepdims=True)) * options.get("scale", 1.0)
+    np.testing.assert_allclose(t.grad.numpy(), gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_softmax_dropout_is_both_one_after_the_other(p, training, rng):
+    array, mask = rng.standard_normal([4, 6, 33]), tensor(rng.random([6, 33]) < 0.2, "bool")
+    dy = tensor(rng.standard_normal([4, 6, 33]))
+    x, t = tensor(array, grad=True), tensor(array, grad=True)
+    y = F.softmax_dropout(x, p, training=training, mask=mask, generator=tp.Generator(3))
+    z = F.softmax(t, mask=mask)
+    z = F.dropout(z, p, training=training, generator=tp.Generator(3))
+    assert np.array_equal(y.numpy(), z.numpy())
+    y.backward(dy)
+    z.backward(dy)
+    assert np.array_equal(x.grad.numpy(), t.grad.numpy())
+    with paddle.no_grad():
+        again = F.softmax_dropout(x, p, training=training, mask=mask, generator=tp.Generator(3))
+    assert np.array_equal(again.numpy(), z.numpy())
+
+
 # ---- dropout -------------------------------------------------------------------------------------
 
 

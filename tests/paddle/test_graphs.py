@@ -29,6 +29,7 @@ class Net(paddle.nn.Layer):
         h = self.dropout(self.linear(x))
         h = F.fused_dropout_add(h, x, self.p, self.training)
         h = F.bias_dropout_residual(h, self.linear.bias, None, self.p, self.training)
+        h = h + F.softmax_dropout(h, self.p, training=self.training, causal=True)
         image = F.dropout2d(h.reshape([-1, 8, 1, 1]), self.p, self.training)
         return F.log_softmax(h) + self.softmax(image.reshape([-1, 8]))
 

@@ -19,58 +19,108 @@ _MODES = {"upscale_in_train": "upscale_in_train", "downscale_in_infer": "downgra
 
 
 # ---- softmax -------------------------------------------------------------------------------------
+# Beyond Paddle's arguments, of v = scale * x + mask: `mask`, broadcast to x, is added, or, bool, not
+# 0 means masked out; `lengths`: how many elements of a row count; `causal`: row i sees columns 0 to
+# i + `causal_offset`; `masked_rows`: what a row that is masked out throughout gives, "nan" (as
+# Paddle) or "zeros".
 
 
-def _rows(op, x, axis, dtype, attributes):
+def _mask_for(x, mask):
+    """A mask of another floating type than twinops takes with x is converted."""
+    wide = x.dtype in (paddle.float16, paddle.bfloat16) and mask.dtype == paddle.float32
+    kept = wide or mask.dtype in (x.dtype, paddle.bool, paddle.uint8)
+    return mask if kept else mask.astype(x.dtype)
+
+
+def _softmax(op, x, axis, dtype, mask, lengths, **attributes):
     if dtype is not None:
         x = paddle.cast(x, dtype)
+    inputs = {"x": x, "lengths": lengths, "mask": None if mask is None else _mask_for(x, mask)}
     if x.ndim == 0:  # Paddle takes a tensor without dimensions as a row of one
-        return run(op, {"x": paddle.reshape(x, [1])}, attributes)[0].reshape([])
-    return run(op, {"x": x}, {"axis": axis, **attributes})[0]
+        inputs["x"] = paddle.reshape(x, [1])
+        return run(op, inputs, attributes)[0].reshape([])
+    return run(op, inputs, {"axis": axis, **attributes})[0]
 
 
 @unified
-def softmax(x, axis=-1, dtype=None, name=None, *, masked_rows="nan"):
-    """paddle.nn.functional.softmax. `masked_rows`: what a row of nothing but -infinity gives, "nan"
-    (as Paddle) or "zeros"."""
-    return _rows("softmax", x, axis, dtype, {"masked_rows": masked_rows})
+def softmax(
+    x,
+    axis=-1,
+    dtype=None,
+    name=None,
+    *,
+    mask=None,
+    lengths=None,
+    scale=1.0,
+    causal=False,
+    causal_offset=0,
+    masked_rows="nan",
+):
+    """paddle.nn.functional.softmax."""
+    masks = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
+    return _softmax("softmax", x, axis, dtype, mask, lengths, masked_rows=masked_rows, **masks)
 
 
 @unified
-def log_softmax(x, axis=-1, dtype=None, name=None, *, masked_rows="nan"):
+def log_softmax(
+    x,
+    axis=-1,
+    dtype=None,
+    name=None,
+    *,
+    mask=None,
+    lengths=None,
+    scale=1.0,
+    causal=False,
+    causal_offset=0,
+    masked_rows="nan",
+):
     """paddle.nn.functional.log_softmax."""
-    return _rows("log_softmax", x, axis, dtype, {"masked_rows": masked_rows})
-
-
-# twinops' softmax takes the mask of neither of these two: Paddle's operators apply it, in float32 for
-# 16-bit tensors, which Paddle cannot add on a CPU.
-def _masked_softmax(x, masked):
-    wide = x.astype("float32") if x.dtype in (paddle.float16, paddle.bfloat16) else x
-    return softmax(masked(wide)).astype(x.dtype)
+    masks = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
+    return _softmax("log_softmax", x, axis, dtype, mask, lengths, masked_rows=masked_rows, **masks)
 
 
 @unified
 def fused_softmax_mask(x, mask, name=None):
     """paddle.incubate.softmax_mask_fuse: softmax(x + mask) along the last axis, on every device and
     for every shape that broadcasts. As Paddle's, it has no gradient with respect to the mask."""
-    mask = mask.detach()
-    return _masked_softmax(x, lambda wide: wide + mask.astype(wide.dtype))
+    return softmax(x, mask=mask)
 
 
 @unified
 def fused_softmax_mask_upper_triangle(x, name=None):
     """paddle.incubate.softmax_mask_fuse_upper_triangle: softmax along the last axis, where row i sees
     columns 0 to i."""
-    seen = paddle.tril(paddle.ones([x.shape[-2], x.shape[-1]], "bool"))
-    return _masked_softmax(
-        x, lambda wide: paddle.where(seen, wide, paddle.full([1], -math.inf, wide.dtype))
-    )
+    return softmax(x, causal=True)
+
+
+@unified
+def softmax_dropout(
+    x,
+    p=0.5,
+    axis=-1,
+    training=True,
+    mode="upscale_in_train",
+    *,
+    generator=None,
+    mask=None,
+    lengths=None,
+    **row_masks,
+):
+    """dropout(softmax(x)) in one pass, bit for bit: what attention does with its scores. `mask`,
+    `lengths` and the rest are softmax's."""
+    inputs = {"x": x, "lengths": lengths, "mask": None if mask is None else _mask_for(x, mask)}
+    wants_gradient = paddle.is_grad_enabled() and not x.stop_gradient
+    kept = {"probabilities_type": "same" if wants_gradient else "", "dropout_mask_type": "uint32"}
+    more, attributes = _random_arguments(x, p, None, training, mode, generator)
+    attributes.update(row_masks, axis=axis, **kept)
+    return run("softmax_dropout", {**inputs, **more}, attributes)[0]
 
 
 # ---- dropout -------------------------------------------------------------------------------------
 
 
-def _check_dropout(p, mode, mask):
+def _check_dropout(p, mode):
     if not isinstance(p, numbers.Real) or isinstance(p, bool):
         raise TypeError(f"p argument should be a number; got {type(p).__name__}")
     if not 0 <= p <= 1:
@@ -79,8 +129,6 @@ def _check_dropout(p, mode, mask):
         raise ValueError(
             f"mode argument should be 'downscale_in_infer' or 'upscale_in_train'; got {mode!r}"
         )
-    if mask not in _MASK_TYPES:
-        raise ValueError(f"mask argument should be 'bits', 'bytes' or None; got {mask!r}")
 
 
 def _shared_axes(x, axis):
@@ -103,23 +151,28 @@ def _words(x, shared):
     return (draws + 3) // 4 * 4
 
 
-def _drop(op, inputs, p, axis, training, mode, generator, mask):
-    """[y, mask or a tensor without elements]."""
-    _check_dropout(p, mode, mask)
-    x = inputs["x"]
+def _random_arguments(x, p, axis, training, mode, generator):
+    """What every operator of the family is given to drop elements of x: (inputs, attributes)."""
+    _check_dropout(p, mode)
     shared = _shared_axes(x, axis)
     attributes = {
         "p": p,
         "mode": _MODES[mode],
         "training": training,
         "shared_axes": ",".join(map(str, shared)),
-        "mask_type": _MASK_TYPES[mask],
     }
-    if training and 0 < p < 1:
-        random = (generator or default_generator()).random_arguments(_words(x, shared))
-        inputs = {**inputs, **random[0]}
-        attributes.update(random[1])
-    return run(op, inputs, attributes)
+    if not training or p in (0, 1):
+        return {}, attributes
+    inputs, random = (generator or default_generator()).random_arguments(_words(x, shared))
+    return inputs, {**attributes, **random}
+
+
+def _drop(op, inputs, p, axis, training, mode, generator, mask):
+    """[y, mask or a tensor without elements]."""
+    if mask not in _MASK_TYPES:
+        raise ValueError(f"mask argument should be 'bits', 'bytes' or None; got {mask!r}")
+    more, attributes = _random_arguments(inputs["x"], p, axis, training, mode, generator)
+    return run(op, {**inputs, **more}, {**attributes, "mask_type": _MASK_TYPES[mask]})
 
 
 @unified
