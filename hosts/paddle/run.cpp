@@ -14,17 +14,24 @@ using ::paddle::Tensor;
 using Shape = std::vector<int64_t>;
 using Attributes = std::vector<::paddle::any>;
 
+template <class T>
+const T& attribute(const Attributes& attributes, size_t i) {
+  const T* value = ::paddle::any_cast<T>(&attributes.at(i));
+  PD_CHECK(value != nullptr, "twinops: attribute ", i, " is not of its registered type");
+  return *value;
+}
+
 // Of an output that may be left out, the type that is asked for; of others "same".
 const std::string& asked_type(const Output& output, const Attributes& attributes) {
   static const std::string same = "same";
   if (output.type_attribute < 0) return same;
-  return *::paddle::any_cast<std::string>(&attributes.at(output.type_attribute));
+  return attribute<std::string>(attributes, output.type_attribute);
 }
 
 Shape shape_of(const Output& output, Shape shape, const Attributes& attributes) {
   if (output.shape == Output::Shape::one_element) return {1};
   if (output.shape == Output::Shape::last_dimension && !shape.empty())
-    shape.back() = *::paddle::any_cast<int64_t>(&attributes.at(output.size_attribute));
+    shape.back() = attribute<int64_t>(attributes, output.size_attribute);
   const std::string& type = asked_type(output, attributes);
   if (type.empty()) return {0};
   if (type != "uint32") return shape;
@@ -47,19 +54,22 @@ phi::DataType type_of(const Output& output, phi::DataType like, const Attributes
 // The tensors of a call, one entry an input of the signature: empty if it was left out.
 using Inputs = std::vector<std::vector<Tensor>>;
 
-Inputs take_inputs(const Signature& s, ::paddle::CustomOpKernelContext& context) {
+// None comes as a tensor of nothing; a mask that the forward pass left out has no elements.
+bool is_left_out(const Tensor& tensor) {
+  return !tensor.defined() || !tensor.has_allocation() || tensor.numel() == 0;
+}
+
+Inputs take_inputs(const Signature& s, const ::paddle::CustomOpKernelContext& context) {
   Inputs inputs(s.inputs.size());
   for (size_t i = 0; i < s.inputs.size(); ++i) {
+    const Input& input = s.inputs[i];
+    const bool required = !input.optional && (!input.argument || input.argument->is_required != 0);
     const auto& [begin, end] = context.InputRangeAt(i);
     for (size_t k = begin; k < end; ++k) {
       const Tensor& tensor = context.InputAt(k);
-      // None comes as a tensor of nothing; of a mask that was left out, one without elements is
-      // left.
-      const bool nothing = !tensor.defined() || !tensor.has_allocation();
-      const bool no_mask = s.inputs[i].argument != nullptr &&
-                           s.inputs[i].argument->is_required == 0 && tensor.defined() &&
-                           tensor.numel() == 0;
-      if (!(nothing && s.inputs[i].optional) && !no_mask) inputs[i].push_back(tensor);
+      PD_CHECK(!required || tensor.defined(), "twinops: ", s.info->name, ": ", input.name,
+               ": expected a tensor; got None");
+      if (required || !is_left_out(tensor)) inputs[i].push_back(tensor);
     }
   }
   return inputs;
@@ -71,17 +81,17 @@ const Tensor* any_tensor(const Inputs& inputs) {
   return nullptr;
 }
 
-twinops_attribute attribute_of(const Attribute& a, const ::paddle::any& value) {
+twinops_attribute attribute_of(const Attribute& a, const Attributes& attributes, size_t i) {
   const char* name = a.info->default_value.name;
   switch (a.kind) {
     case TWINOPS_BOOL:
-      return TWINOPS_BOOL_ATTRIBUTE(name, *::paddle::any_cast<bool>(&value));
+      return TWINOPS_BOOL_ATTRIBUTE(name, attribute<bool>(attributes, i));
     case TWINOPS_INT:
-      return TWINOPS_INT_ATTRIBUTE(name, *::paddle::any_cast<int64_t>(&value));
+      return TWINOPS_INT_ATTRIBUTE(name, attribute<int64_t>(attributes, i));
     case TWINOPS_FLOAT:
-      return TWINOPS_FLOAT_ATTRIBUTE(name, *::paddle::any_cast<float>(&value));
+      return TWINOPS_FLOAT_ATTRIBUTE(name, attribute<float>(attributes, i));
     default:
-      return TWINOPS_STRING_ATTRIBUTE(name, ::paddle::any_cast<std::string>(&value)->c_str());
+      return TWINOPS_STRING_ATTRIBUTE(name, attribute<std::string>(attributes, i).c_str());
   }
 }
 
@@ -121,7 +131,7 @@ void run(const Signature& s, ::paddle::CustomOpKernelContext& context) {
   const Attributes& attributes = context.Attrs();
   for (size_t i = 0; i < s.attributes.size(); ++i)
     if (s.attributes[i].info != nullptr)
-      call.attributes.push_back(attribute_of(s.attributes[i], attributes.at(i)));
+      call.attributes.push_back(attribute_of(s.attributes[i], attributes, i));
   std::vector<Tensor> made;
   for (const Output& output : s.outputs) {
     const auto tensors = make_output(s, output, inputs, attributes, first->place());

@@ -191,6 +191,7 @@ def test_an_empty_list_is_work_done():
         ("dropout", {"x": lambda: paddle.ones([2])}, {"offset": 2}, "multiple of 4"),
         ("dropout", {"x": lambda: paddle.ones([2])}, {"mask_type": "float32"}, "mask_type: expected .* got \"float32\""),
         ("softmax", {"x": lambda: paddle.ones([2], "complex64")}, {}, "complex64"),
+        ("softmax", {"x": lambda: None}, {}, "softmax: x: expected a tensor; got None"),
     ],
 )
 def test_what_twinops_refuses_paddle_raises(op, inputs, attributes, message):
