@@ -265,12 +265,13 @@ def test_fused_dropout_add(rng):
         assert np.array_equal(ours.numpy(), (dropped + tensor(y)).numpy())
 
 
-def test_bitmask_dropout_gives_its_mask():
-    x = paddle.ones([7, 9])
-    y, mask = F.bitmask_dropout(x, 0.5)
+@pytest.mark.parametrize("shape, words", [([7, 9], 2), ([4, 16], 2), ([65], 3)])
+def test_bitmask_dropout_gives_its_mask(shape, words):
+    y, mask = F.bitmask_dropout(paddle.ones(shape), 0.5)
     kept = np.unpackbits(mask.numpy().view(np.uint8), bitorder="little")
-    assert mask.shape == [2] and np.array_equal(kept[:63] == 1, (y.numpy() != 0).ravel())
-    assert not kept[63:].any()
+    n = math.prod(shape)
+    assert mask.shape == [words] and np.array_equal(kept[:n] == 1, (y.numpy() != 0).ravel())
+    assert not kept[n:].any()
 
 
 @pytest.mark.parametrize(
