@@ -1,6 +1,8 @@
 """The random state: it follows paddle.seed, is saved and restored, is the same after recomputation;
 and what is drawn is the contract's sequence."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import paddle
 from paddle.distributed.fleet.utils import recompute
@@ -68,6 +70,13 @@ def test_a_generator_of_its_own_does_not_follow():
     mine.manual_seed(5)
     assert np.array_equal(F.dropout(paddle.ones([64]), 0.5, generator=mine).numpy(), first)
     assert np.array_equal(F.dropout(paddle.ones([64]), 0.5, generator=mine).numpy(), second)
+
+
+def test_threads_never_take_the_same_words():
+    mine = tp.Generator(1)
+    with ThreadPoolExecutor(8) as pool:
+        offsets = list(pool.map(lambda _: mine.reserve(4)[1], range(4000)))
+    assert sorted(offsets) == list(range(0, 16000, 4))
 
 
 def test_a_seed_of_64_bits():

@@ -11,6 +11,8 @@ eager calls have subsequence 0, so that no two of them share words.
 """
 
 import functools
+import sys
+import threading
 
 import paddle
 from paddle.framework import core
@@ -44,6 +46,7 @@ class Generator:
         self._streams = {}  # Paddle's seed -> [seed, offset]
         self._places = 0  # places in programs so far
         self._tensors = None
+        self._lock = threading.Lock()
         if seed is not None:
             self._streams[None] = [seed % _WORD, 0]
         self._make_tensors()
@@ -63,9 +66,10 @@ class Generator:
 
     def reserve(self, words):
         """(seed, offset) for an eager call that takes `words` words; the next call draws behind."""
-        stream = self._stream()
-        seed, offset = stream
-        stream[1] = (offset + words) % _WORD
+        with self._lock:
+            stream = self._stream()
+            seed, offset = stream
+            stream[1] = (offset + words) % _WORD
         return _signed(seed), _signed(offset)
 
     def random_arguments(self, words):
@@ -164,13 +168,10 @@ def _follow_paddle_seed():
 
 def _follow_recomputation():
     """fleet.utils.recompute keeps the state of random generators, and of one that registers."""
-    from paddle.distributed.fleet.recompute import recompute
+    import paddle.distributed.fleet.recompute.recompute  # a module, hidden by a function of its name
 
-    manager = getattr(recompute, "custom_state_manager", None)
-    if manager is None:
-        import sys
-
-        manager = sys.modules["paddle.distributed.fleet.recompute.recompute"].custom_state_manager
+    module = sys.modules["paddle.distributed.fleet.recompute.recompute"]
+    manager = module.custom_state_manager
     get, put = manager.custom_get_state_func, manager.custom_set_state_func
 
     def get_state(*args):
