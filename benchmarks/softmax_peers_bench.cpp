@@ -1,6 +1,8 @@
 // float32 softmax on the CPU beside oneDNN's, with the same threads in one process. The two take
 // turns, so that what else the machine does hits both; the figure is the best of many turns.
 // usage: softmax_peers_bench [threads]
+#include <omp.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -47,7 +49,7 @@ class OneDnn {
 int main(int argc, char** argv) {
   twinops::Execution execution;
   execution.threads = argc > 1 ? std::atoi(argv[1]) : 1;
-  setenv("OMP_NUM_THREADS", std::to_string(execution.threads).c_str(), 1);
+  omp_set_num_threads(execution.threads);  // oneDNN's
   std::printf("%10s %10s %12s %12s %8s %12s\n", "rows", "columns", "twinops GB/s", "oneDNN GB/s",
               "ratio", "difference");
   for (std::int64_t columns = 64; columns <= 1 << 20; columns *= 4) {

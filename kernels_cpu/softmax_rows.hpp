@@ -38,19 +38,19 @@ class SoftmaxRows {
 
   // A row of one chunk.
   TWINOPS_INLINE void short_row(std::int64_t index) const {
-    alignas(64) Compute weights[kFoldChunk];
     const Row row = at(index);
+    alignas(64) Compute weights[kFoldChunk];
+    if (plain_ && a_.rows.step[1] == 1 && plain_short_row(row, weights)) return;
     const int n = row.x.used(0);
     Compute shift(0);
-    Part part = chunk(row.x, 0, n, shift, weights);
+    Part part = chunk<!kLog>(row.x, 0, n, shift, weights);
     RowKind kind = kind_of_row(part.max);
     if (kind == RowKind::far) [[unlikely]] {
       shift = part.max;
-      part = chunk(row.x, 0, n, shift, weights);
+      part = chunk<!kLog>(row.x, 0, n, shift, weights);
       kind = kind_of_row(part.max);
     }
-    if (kind != RowKind::ordinary) [[unlikely]]
-      return write_special(row, kind, 0, 1);
+    if (kind != RowKind::ordinary) return write_special(row, kind, 0, 1);
     if constexpr (kLog)
       write_logs(row, 0, n, shift, part.max, log_of_sum(part), weights);
     else
@@ -64,13 +64,15 @@ class SoftmaxRows {
     const Row row = at(index);
     ChunkTree<Part> tree;
     for (std::int64_t c = begin; c < end; ++c) {
-      const bool keep = Kept::chunks != 0 && c < Kept::chunks;
-      Compute* weights = kept.weights + (keep ? c : Kept::chunks) * kFoldChunk;
       const int n = row.x.used(c);
       if (n == 0) break;  // what is masked out adds nothing
-      const Part part = chunk(row.x, c, n, shift, weights);
-      if (keep) kept.max[c] = part.max;
-      tree.add(part);
+      if (Kept::chunks != 0 && c < Kept::chunks) {
+        const Part part = chunk<true>(row.x, c, n, shift, kept.weights + c * kFoldChunk);
+        kept.max[c] = part.max;
+        tree.add(part);
+      } else {
+        tree.add(chunk<false>(row.x, c, n, shift, kept.weights + Kept::chunks * kFoldChunk));
+      }
     }
     return tree.total();
   }
@@ -85,16 +87,16 @@ class SoftmaxRows {
     if (kind != RowKind::ordinary) return write_special(row, kind, begin, end);
     const Compute last = kLog ? log_of_sum(part) : Compute(1) / part.sum;
     for (std::int64_t c = begin; c < end; ++c) {
-      const bool keep = Kept::chunks != 0 && c < Kept::chunks;
-      Compute* weights = kept.weights + (keep ? c : Kept::chunks) * kFoldChunk;
       const int n = row.x.used(c);
-      if (n != 0) {
-        if constexpr (kLog) {
-          write_logs(row, c, n, shift, part.max, last, weights);
-        } else {
-          const Compute max = keep ? kept.max[c] : chunk(row.x, c, n, shift, weights).max;
-          write_weights(row, c, n, weights, softmax_factor(part, last, max));
-        }
+      Compute* scratch = kept.weights + Kept::chunks * kFoldChunk;
+      if (n == 0) {
+      } else if constexpr (kLog) {
+        write_logs(row, c, n, shift, part.max, last, scratch);
+      } else if (Kept::chunks != 0 && c < Kept::chunks) {
+        write_weights(row, c, n, kept.weights + c * kFoldChunk,
+                      softmax_factor(part, last, kept.max[c]));
+      } else {
+        write_again(row, c, n, shift, part, last, scratch);
       }
       write_rest(row, c, n);
     }
@@ -112,20 +114,30 @@ class SoftmaxRows {
     return {masked_row<In, Isa>(a_, index, offsets.of[1]), sink_.row(index, offsets.of[0])};
   }
 
-  // Fills the weights of the n elements that count of chunk c, +0 up to padded(n).
-  TWINOPS_INLINE Part chunk(const MaskedRow<In, Isa>& x, std::int64_t c, int n, Compute shift,
-                            Compute* weights) const {
+  // Where the values of a chunk are: in x itself, or read into `room`; and their maximum.
+  struct Values {
+    const Compute* at;
+    Compute max;
+  };
+  TWINOPS_INLINE Values values(const MaskedRow<In, Isa>& x, std::int64_t c, int n, Compute shift,
+                               Compute* room) const {
     if constexpr (std::is_same_v<In, Compute>) {
       if (plain_ && x.x.step == 1 && n == kFoldChunk && shift == Compute(0)) {
         const Compute* from = x.x.data + c * kFoldChunk;
-        return weigh<true>(from, kFoldChunk, greatest_of(from), weights,
-                           c * kFoldChunk + 2 * kFoldChunk <= x.length);
+        return {from, greatest_of(from)};
       }
     }
-    const V max = x.read(c, n, shift, weights);
-    if (n == kFoldChunk)
-      return weigh<true>(weights, kFoldChunk, isa::max_lanes(max.v), weights, false);
-    return weigh<false>(weights, n, isa::max_lanes(max.v), weights, false);
+    return {room, isa::max_lanes(x.read(c, n, shift, room).v)};
+  }
+
+  // The part of the n elements that count of chunk c. kSave: their weights go to `room`, +0 up to
+  // padded(n).
+  template <bool kSave>
+  TWINOPS_INLINE Part chunk(const MaskedRow<In, Isa>& x, std::int64_t c, int n, Compute shift,
+                            Compute* room) const {
+    const Values v = values(x, c, n, shift, room);
+    if (n < kFoldChunk) return weigh<kSave, false>(v, n, room);
+    return weigh<kSave, true>(v, n, room);
   }
 
   // The maximum of a whole chunk; where a value is NaN, that of others or NaN.
@@ -141,32 +153,77 @@ class SoftmaxRows {
     return isa::max_lanes(max[0].v);
   }
 
-  // kFull: n is kFoldChunk. `next`: the chunk after `values` will be read soon.
-  template <bool kFull>
-  TWINOPS_INLINE static Part weigh(const Compute* values, int n, Compute max, Compute* weights,
-                                   bool next) {
-    const WeightScale<Compute> scale = weight_scale(max);
+  // kFull: n is kFoldChunk.
+  template <bool kSave, bool kFull>
+  TWINOPS_INLINE static Part weigh(Values values, int n, Compute* weights) {
+    const WeightScale<Compute> scale = weight_scale(values.max);
     const int end = kFull ? kFoldChunk : padded<Compute, Isa>(n);
     const Compute sum = fold_terms<Compute, Isa>(end, [&](int j) {
-      if (!kFull && j >= n) {
-        if constexpr (!kLog) save(weights + j, V(Compute(0)));
-        return V(Compute(0));
-      }
-      if (kFull && next) __builtin_prefetch(values + kFoldChunk + j);
-      const V w = weight(load<Isa>(values + j), scale);
-      if constexpr (!kLog) save(weights + j, w);
+      V w(Compute(0));
+      if (kFull || j < n) w = weight(load<Isa>(values.at + j), scale);
+      // The chunk that follows, where there is one.
+      if (kFull) __builtin_prefetch(values.at + kFoldChunk + j);
+      if constexpr (kSave) save(weights + j, w);
       return w;
     });
-    // A NaN or +infinity is one in the sum. A row whose maximum is too large is looked at again.
+    return checked(values.max, sum);
+  }
+  TWINOPS_INLINE static Part checked(Compute max, Compute sum) {
+    // A NaN or +infinity makes the sum one. A row whose maximum is too large is looked at again.
     const bool again = max > kExpReach<Compute> && max < kInfinity<Compute>;
     if (sum != sum && !again) max = special_row<Compute>(RowKind::nan, false, kLog);
     return {max, sum};
+  }
+
+  // A row of up to a chunk that begins in x, as it is, its last vector filled up with -infinity.
+  // False, and nothing is written, where it is not an ordinary one.
+  TWINOPS_INLINE bool plain_short_row(const Row& row, Compute* weights) const {
+    const In* x = row.x.x.data;
+    const int n = static_cast<int>(row.x.length), whole = n - n % V::kLanes;
+    V last(-kInfinity<Compute>), max = last;
+    if (whole != n) {
+      In tail[V::kLanes];
+      for (int j = 0; j < V::kLanes; ++j) tail[j] = narrow<In>(-kInfinity<Compute>);
+      __builtin_memcpy(tail, x + whole, static_cast<std::size_t>(n - whole) * sizeof(In));
+      last = load<Isa>(tail);
+      max = last;
+    }
+    const auto value = [&](int j) { return j < whole ? load<Isa>(x + j) : last; };
+    for (int j = 0; j < whole; j += V::kLanes) max = larger(max, load<Isa>(x + j));
+    const Compute greatest_x = isa::max_lanes(max.v);
+    const WeightScale<Compute> scale = weight_scale(greatest_x);
+    const Compute sum = fold_terms<Compute, Isa>(padded<Compute, Isa>(n), [&](int j) {
+      if (j >= n) return V(Compute(0));
+      const V w = weight(value(j), scale);
+      if constexpr (!kLog) save(weights + j, w);
+      return w;
+    });
+    if (!(abs(greatest_x) <= kExpReach<Compute>) || sum != sum) [[unlikely]]
+      return false;
+    if constexpr (kLog) {
+      const V m(greatest_x), l(log_of_sum(Part{greatest_x, sum}));
+      row.out.write(0, n, [&](int j) { return log_softmax(value(j), m, l); });
+    } else {
+      write_weights(row, 0, n, weights, Compute(1) / sum);
+    }
+    return true;
   }
 
   TWINOPS_INLINE void write_weights(const Row& row, std::int64_t c, int n, const Compute* weights,
                                     Compute factor) const {
     const V f(factor);
     row.out.write(c * kFoldChunk, n, [&](int j) { return load<Isa>(weights + j) * f; });
+  }
+  // A chunk whose weights did not wait.
+  TWINOPS_INLINE void write_again(const Row& row, std::int64_t c, int n, Compute shift,
+                                  const Part& part, Compute inverse_sum, Compute* room) const {
+    const Values v = values(row.x, c, n, shift, room);
+    const WeightScale<Compute> scale = weight_scale(v.max);
+    const V f(softmax_factor(part, inverse_sum, v.max));
+    row.out.write(c * kFoldChunk, n, [&](int j) {
+      __builtin_prefetch(v.at + kFoldChunk + j);
+      return weight(load<Isa>(v.at + j), scale) * f;
+    });
   }
   TWINOPS_INLINE void write_logs(const Row& row, std::int64_t c, int n, Compute shift, Compute max,
                                  Compute log_sum, Compute* values) const {
