@@ -41,12 +41,6 @@ struct WideWords {
     for (int k = 0; k < kVectors; ++k) words.v[k] = f(k);
     return words;
   }
-  TWINOPS_INLINE friend WideWords operator^(WideWords a, WideWords b) {
-    return each([&](int k) { return a.v[k] ^ b.v[k]; });
-  }
-  TWINOPS_INLINE friend WideWords exclusive_or(WideWords a, WideWords b, WideWords c) {
-    return each([&](int k) { return Batch(isa::exclusive_or(a.v[k], b.v[k], c.v[k])); });
-  }
   TWINOPS_INLINE friend WideWords multiply_wide(WideWords a, std::uint32_t b, WideWords& high) {
     const Batch factor(std::uint64_t{b});
     const auto product = each([&](int k) { return Batch(isa::multiply_low(a.v[k], factor)); });
@@ -54,6 +48,26 @@ struct WideWords {
     return product;
   }
 };
+
+// a ^ b, not computed yet: a third may follow, and where the instruction set has an exclusive or of
+// three it is one operation.
+template <class Isa>
+struct WideXor {
+  WideWords<Isa> a, b;
+  TWINOPS_INLINE operator WideWords<Isa>() const {
+    return WideWords<Isa>::each([&](int k) { return a.v[k] ^ b.v[k]; });
+  }
+};
+template <class Isa>
+TWINOPS_INLINE WideXor<Isa> operator^(WideWords<Isa> a, WideWords<Isa> b) {
+  return {a, b};
+}
+template <class Isa>
+TWINOPS_INLINE WideWords<Isa> operator^(WideXor<Isa> x, WideWords<Isa> c) {
+  using Batch = typename WideWords<Isa>::Batch;
+  return WideWords<Isa>::each(
+      [&](int k) { return Batch(isa::exclusive_or(x.a.v[k], x.b.v[k], c.v[k])); });
+}
 
 // What the blocks of a sequence have in common, spread over vectors once. `high`: the upper half of
 // their numbers.

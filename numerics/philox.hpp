@@ -29,11 +29,6 @@ TWINOPS_INLINE constexpr PhiloxKeys philox_keys(std::uint64_t key) {
   return keys;
 }
 
-TWINOPS_INLINE constexpr std::uint32_t exclusive_or(std::uint32_t a, std::uint32_t b,
-                                                    std::uint32_t c) {
-  return a ^ b ^ c;
-}
-
 inline constexpr std::uint32_t kPhiloxMultiplier0 = 0xD2511F53u, kPhiloxMultiplier1 = 0xCD9E8D57u;
 
 // The rounds from `first` on. Keys: PhiloxKeys, or the same with each key spread over a vector.
@@ -44,8 +39,8 @@ TWINOPS_INLINE constexpr PhiloxBlock<Word> philox_rounds(PhiloxBlock<Word> b, co
     Word high0{}, high1{};
     const Word low0 = multiply_wide(b.w[0], kPhiloxMultiplier0, high0);
     const Word low1 = multiply_wide(b.w[2], kPhiloxMultiplier1, high1);
-    b = {{exclusive_or(high1, b.w[1], Word(keys.k0[round])), low1,
-          exclusive_or(high0, b.w[3], Word(keys.k1[round])), low0}};
+    b = {
+        {high1 ^ b.w[1] ^ Word(keys.k0[round]), low1, high0 ^ b.w[3] ^ Word(keys.k1[round]), low0}};
   }
   return b;
 }
@@ -76,11 +71,11 @@ TWINOPS_INLINE constexpr PhiloxBlock<Word> philox_rounds_of(const Family& family
                                                             const Keys& keys) {
   Word high0{}, high1{};
   const Word w1 = multiply_wide(w0, kPhiloxMultiplier0, high0);
-  const Word y2 = multiply_wide(high0 ^ Word(family.z1), kPhiloxMultiplier1, high1);
-  const Word w3 = multiply_wide(high1 ^ Word(family.x2), kPhiloxMultiplier0, high0);
-  const Word y3 = multiply_wide(w1 ^ Word(family.z2), kPhiloxMultiplier1, high1);
-  return philox_rounds<Word>(
-      {{exclusive_or(high1, y2, Word(keys.k0[2])), y3, high0 ^ Word(family.z3), w3}}, keys, 3);
+  const Word y2 = multiply_wide(Word(high0 ^ Word(family.z1)), kPhiloxMultiplier1, high1);
+  const Word w3 = multiply_wide(Word(high1 ^ Word(family.x2)), kPhiloxMultiplier0, high0);
+  const Word y3 = multiply_wide(Word(w1 ^ Word(family.z2)), kPhiloxMultiplier1, high1);
+  return philox_rounds<Word>({{high1 ^ y2 ^ Word(keys.k0[2]), y3, high0 ^ Word(family.z3), w3}},
+                             keys, 3);
 }
 
 // Block number `block` of a subsequence: the words that curand4() gives after
