@@ -19,6 +19,18 @@ TWINOPS_INLINE VecMask<std::uint32_t, Isa> kept_lanes(Vec<std::uint32_t, Isa> wo
   return words < Vec<std::uint32_t, Isa>(keep.count);
 }
 
+// The mask of the 64 elements that blocks from `block` on draw.
+template <class Isa>
+TWINOPS_INLINE std::uint64_t draw_mask_word(WideSequence<Isa>& sequence, std::uint64_t block,
+                                            KeepRange keep) {
+  const auto words = draw<Isa, kStep>(sequence, block);
+  std::uint64_t bits = 0;
+  for (int k = 0; k < words.kVectors; ++k)
+    bits |= std::uint64_t{isa::mask_word(kept_lanes<Isa>(words.v[k], keep).m)}
+            << (k * Vec<std::uint32_t, Isa>::kLanes);
+  return bits;
+}
+
 // The masks of consecutive steps.
 template <class Isa>
 class MaskSource {
@@ -70,11 +82,8 @@ class MaskSource {
 
  private:
   TWINOPS_INLINE std::uint64_t draw() {
-    const auto words = next_words<kStep>();
-    std::uint64_t bits = 0;
-    for (int k = 0; k < words.kVectors; ++k)
-      bits |= std::uint64_t{isa::mask_word(kept_lanes<Isa>(words.v[k], work_.keep).m)}
-              << (k * Vec<std::uint32_t, Isa>::kLanes);
+    const std::uint64_t bits = draw_mask_word<Isa>(wide_, block_, work_.keep);
+    block_ += kStep / 4;
     return bits;
   }
   TWINOPS_INLINE std::uint64_t load_64_bytes(std::int64_t i) const {
