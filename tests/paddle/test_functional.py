@@ -292,6 +292,22 @@ def test_dropout_refusals(arguments, error, message):
         F.dropout(paddle.ones([3, 4]), **arguments)
 
 
+# ---- random projection ---------------------------------------------------------------------------
+
+
+def test_random_projection_is_a_product_with_a_sparse_matrix(rng):
+    rows, columns, k, s = 5, 70, 16, 3.0
+    words = F.philox_words([columns, k], seed=9).numpy().view(np.uint32).astype("int64")
+    part = int(2.0**31 / s)  # docs/operators/random_projection.md
+    matrix = np.where(words < part, 1.0, np.where(words < 2 * part, -1.0, 0.0)) * math.sqrt(s / k)
+    x, dy = rng.standard_normal([rows, columns]), rng.standard_normal([rows, k])
+    t = tensor(x, "float64", grad=True)
+    y = F.random_projection(t, k, seed=9, s=s)
+    np.testing.assert_allclose(y.numpy(), x @ matrix, rtol=1e-12, atol=1e-12)
+    y.backward(tensor(dy, "float64"))
+    np.testing.assert_allclose(t.grad.numpy(), dy @ matrix.T, rtol=1e-12, atol=1e-12)
+
+
 # ---- layers and patch ----------------------------------------------------------------------------
 
 

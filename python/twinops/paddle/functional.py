@@ -12,7 +12,7 @@ import paddle
 from paddle.jit.marker import unified
 
 from twinops.paddle._plugin import run
-from twinops.paddle.generator import default_generator
+from twinops.paddle.generator import default_generator, signed
 
 _MASK_TYPES = {"bits": "uint32", "bytes": "bool", None: ""}
 _MODES = {"upscale_in_train": "upscale_in_train", "downscale_in_infer": "downgrade_in_infer"}
@@ -262,8 +262,7 @@ def _fill(op, shape, seed, offset, attributes):
     if seed is None:
         more, random = default_generator().random_arguments((math.prod(shape) + 3) // 4 * 4)
         return run(op, {**inputs, **more}, {**random, **attributes})[0]
-    signed = seed - (1 << 64) if seed >= 1 << 63 else seed
-    return run(op, inputs, {"seed": signed, "offset": offset, **attributes})[0]
+    return run(op, inputs, {"seed": signed(seed), "offset": offset, **attributes})[0]
 
 
 @unified
@@ -277,6 +276,13 @@ def philox_words(shape, seed=None, offset=0, **attributes):
 def uniform(shape, seed=None, offset=0, **attributes):
     """Random float32 in (0, 1], the numbers of curand_uniform."""
     return _fill("uniform", shape, seed, offset, attributes)
+
+
+@unified
+def random_projection(x, k, seed, s=3.0, **attributes):
+    """The rows of x, its last axis, in k dimensions, their distances kept: x times a sparse matrix that
+    is drawn from the seed as it is used. The same seed is the same matrix."""
+    return run("random_projection", {"x": x}, {"k": k, "seed": signed(seed), "s": s, **attributes})[0]
 
 
 # ---- loss scaling --------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ _WORD = 1 << 64
 _PROGRAM_STEP = 1 << 36
 
 
-def _signed(value):
+def signed(value):
     """A 64-bit word as the int64 that Paddle's attributes and tensors hold."""
     value %= _WORD
     return value - _WORD if value >= _WORD // 2 else value
@@ -70,7 +70,7 @@ class Generator:
             stream = self._stream()
             seed, offset = stream
             stream[1] = (offset + words) % _WORD
-        return _signed(seed), _signed(offset)
+        return signed(seed), signed(offset)
 
     def random_arguments(self, words):
         """What an operator that draws `words` words is to be given: (inputs, attributes)."""
@@ -115,13 +115,13 @@ class Generator:
     # The seed and the offset of programs. Tensors can be made in dygraph only.
     def _make_tensors(self):
         if self._tensors is None and paddle.in_dynamic_mode():
-            seed = paddle.full([1], _signed(self._stream()[0]), "int64")
+            seed = paddle.full([1], signed(self._stream()[0]), "int64")
             self._tensors = (seed, paddle.zeros([1], "int64"))
 
     def _set_tensors(self, seed, offset):
         if self._tensors is not None and paddle.in_dynamic_mode():
             for tensor, value in zip(self._tensors, (seed, offset)):
-                tensor.set_value(paddle.full([1], _signed(value), "int64"))
+                tensor.set_value(paddle.full([1], signed(value), "int64"))
 
     def _program_tensors(self):
         if paddle.base.dygraph.base.in_to_static_mode():
@@ -133,7 +133,7 @@ class Generator:
                 )
             return self._tensors
         # A static graph of the user's: its state lives in the scope that it runs in.
-        seed = paddle.full([1], _signed(self._stream()[0]), "int64")
+        seed = paddle.full([1], signed(self._stream()[0]), "int64")
         offset = paddle.pir.core.create_persistable_value(
             dtype="int64",
             shape=[1],
