@@ -21,6 +21,11 @@ constexpr std::vector<Timing> (*kOperators[])() = {
     dropout_timings,
     dropout_grad_timings,
     bias_dropout_residual_timings,
+    softmax_timings,
+    bias_dropout_residual_grad_timings,
+    philox_words_timings,
+    uniform_timings,
+    random_projection_timings,
 };
 
 double now() {

@@ -33,6 +33,11 @@ std::vector<Timing> bias_dropout_residual_timings();
 std::vector<Timing> check_finite_and_unscale_timings();
 std::vector<Timing> dropout_timings();
 std::vector<Timing> dropout_grad_timings();
+std::vector<Timing> softmax_timings();
+std::vector<Timing> bias_dropout_residual_grad_timings();
+std::vector<Timing> philox_words_timings();
+std::vector<Timing> random_projection_timings();
+std::vector<Timing> uniform_timings();
 std::vector<Timing> update_loss_scaling_timings();
 
 // The lists of tensors that the loss-scaling operators are timed on.

@@ -26,4 +26,25 @@ std::vector<Timing> bias_dropout_residual_timings() {
   return timings;
 }
 
+std::vector<Timing> bias_dropout_residual_grad_timings() {
+  constexpr std::int64_t kN = std::int64_t{32} * 512 * 1024;
+  std::vector<Timing> timings;
+  for (const DLDataType type : {twinops::kFloat16, twinops::kBfloat16, twinops::kFloat32}) {
+    const proof::TensorSpec x{type, {32, 512, 1024}};
+    const auto size = static_cast<std::int64_t>(proof::size_of(type));
+    timings.push_back(
+        {std::string("bias_dropout_residual_grad/") + twinops_type_name(type) + "/32x512x1024",
+         3 * kN * size + kN / 8, Where::both, [=] {  // dx is read again for dbias
+           return proof::Problem("bias_dropout_residual_grad")
+               .input("dy", {x}, proof::ordinary())
+               .input("mask", {{twinops::kUint32, {kN / 32}}}, proof::random_bits())
+               .output("dx", {x})
+               .output("dbias", {{type, {1024}}})
+               .attribute("p", 0.1)
+               .attribute("seed", 20261121);
+         }});
+  }
+  return timings;
+}
+
 }  // namespace bench

@@ -8,7 +8,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ TYPE INCLUDE)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE TYPE DOC)
 if(TARGET twinops_command)
   file(RELATIVE_PATH bin_to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
-  set_target_properties(twinops_command PROPERTIES INSTALL_RPATH $ORIGIN/${bin_to_lib})
+  set_target_properties(twinops_command PROPERTIES INSTALL_RPATH
+    "$ORIGIN/${bin_to_lib};$ORIGIN")  # beside it in the Python package
   install(TARGETS twinops_command)
 endif()
 

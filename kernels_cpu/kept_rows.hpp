@@ -39,7 +39,6 @@ class KeptRows {
   KeptRows(const DropoutWork& work, const Sequence& sequence)
       : work_(work),
         sequence_(sequence),
-        wide_(sequence),
         by_vectors_(work.source == DropoutWork::Source::draw && work.random.consecutive &&
                     work.random.layout == RandomLayout::contiguous) {}
 
@@ -69,12 +68,13 @@ class KeptRows {
   TWINOPS_INLINE void draw(std::uint64_t first, int n, std::uint64_t* kept) const {
     const int shift = static_cast<int>(first % 4);
     std::uint64_t block = sequence_.block + first / 4;
-    std::uint64_t word = draw_64_bits<Isa>(wide_, block, work_.keep);
+    WideSequence<Isa> wide(sequence_, block);
+    std::uint64_t word = draw_mask_word<Isa>(wide, block, work_.keep);
     for (int j = 0; j < n; j += kStep) {
       std::uint64_t bits = word;
       if (shift != 0 || j + kStep < n) {
         block += kStep / 4;
-        word = draw_64_bits<Isa>(wide_, block, work_.keep);
+        word = draw_mask_word<Isa>(wide, block, work_.keep);
       }
       // A row that begins in the middle of a block: 64 bits out of two words.
       if (shift != 0) bits = bits >> shift | word << (64 - shift);
@@ -102,7 +102,6 @@ class KeptRows {
 
   const DropoutWork& work_;
   const Sequence& sequence_;
-  WideSequence<Isa> wide_;
   bool by_vectors_;
 };
 

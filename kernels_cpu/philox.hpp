@@ -1,88 +1,162 @@
-// Philox by vectors: sixteen blocks a step, 64 words in the order of elements, whatever the width
+// Philox by vectors: 64 or 128 words a step in the order of elements, whatever the width
 // of the instruction set. Only files compiled once an instruction set include this.
+//
+// A round costs a vector of blocks two multiplications, two shifts and two three-way exclusive ors
+// (twice two where the set has no three-way one). What makes it no more than that:
+//   - words lie in 64-bit places, where the multiplier finds and leaves them: no shuffle in a round
+//   - blocks of one sequence differ in the low word of the counter alone: of the first three rounds
+//     half is done once for all of them (PhiloxFamily)
+//   - several vectors go in step, so that they fill one another's latency: no processor looks far
+//   enough
+//     ahead to find another round's work behind a whole chain of ten
+//   - a lane's block is chosen so that words fall into the order of elements by two unpackings
+// Tried: high halves through memory, where loads duplicate them without a shift: slower, by the
+// latency of forwarding.
 #pragma once
 
 #include "kernels_cpu/isa/words.hpp"
 #include "kernels_cpu/vec.hpp"
-#include "numerics/dropout.hpp"
+#include "numerics/random.hpp"
 
 namespace twinops {
 
-// 32-bit words in 64-bit places, where the multiplier finds and leaves them; the upper halves hold
-// what is left over.
+// 32-bit words in 64-bit places; the upper halves hold what is left over. As many vectors of them,
+// in step, as the registers hold: a vector of blocks takes four.
 template <class Isa>
 struct WideWords {
   using Batch = xsimd::batch<std::uint64_t, TWINOPS_ARCH>;
-  Batch v;
+#if defined(__AVX512BW__) || defined(__aarch64__)
+  static constexpr int kVectors = 4;  // of 32 registers
+#else
+  static constexpr int kVectors = 2;  // of 16; more of them spill
+#endif
+  Batch v[kVectors];
 
   WideWords() = default;
-  TWINOPS_INLINE WideWords(Batch b) : v(b) {}
-  TWINOPS_INLINE explicit WideWords(std::uint32_t word) : v(std::uint64_t{word}) {}
-  TWINOPS_INLINE friend WideWords operator^(WideWords a, WideWords b) { return {a.v ^ b.v}; }
-  TWINOPS_INLINE friend WideWords multiply_wide(WideWords a, std::uint32_t b, WideWords& high) {
-    const Batch product(isa::multiply_low(a.v, Batch(std::uint64_t{b})));
-    high = {product >> 32};
-    return {product};
-  }
-};
-
-// What every block of a sequence has in common, spread over vectors once.
-template <class Isa>
-struct WideSequence {
-  WideWords<Isa> subsequence[2];
-  struct Keys {
-    WideWords<Isa> k0[10], k1[10];
-  } keys;
-
-  TWINOPS_INLINE explicit WideSequence(const Sequence& s)
-      : subsequence{WideWords<Isa>(static_cast<std::uint32_t>(s.subsequence)),
-                    WideWords<Isa>(static_cast<std::uint32_t>(s.subsequence >> 32))} {
-    const PhiloxKeys words = philox_keys(s.seed);
-    for (int round = 0; round < 10; ++round) {
-      keys.k0[round] = WideWords<Isa>(words.k0[round]);
-      keys.k1[round] = WideWords<Isa>(words.k1[round]);
-    }
-  }
-};
-
-// Calls f(j, words) with words j, j + 1, ... of the 64 in blocks [block, block + 16).
-template <class Isa, class F>
-TWINOPS_INLINE void draw_64(const WideSequence<Isa>& s, std::uint64_t block, F&& f) {
-  using Wide = WideWords<Isa>;
-  using Words = xsimd::batch<std::uint32_t, TWINOPS_ARCH>;
-  constexpr int kLanes = static_cast<int>(Words::size), kParts = kLanes / 4;
-  // Lane 4 l + i draws block kParts i + l: turned, vector i then holds blocks kParts i and on.
-  constexpr auto number = [](int lane) { return std::uint64_t(kParts * (lane % 4) + lane / 4); };
-  alignas(64) std::uint64_t even_numbers[kLanes / 2], odd_numbers[kLanes / 2];
-  for (int c = 0; c < kLanes / 2; ++c) {
-    even_numbers[c] = number(2 * c);
-    odd_numbers[c] = number(2 * c + 1);
-  }
-  const auto draw = [&](const std::uint64_t* numbers, std::uint64_t first) {
-    const Wide low(Wide::Batch::load_aligned(numbers) + typename Wide::Batch(first));
-    return philox_rounds<Wide>({{low, {low.v >> 32}, s.subsequence[0], s.subsequence[1]}}, s.keys);
-  };
+  TWINOPS_INLINE explicit WideWords(Batch all) : WideWords(each([&](int) { return all; })) {}
+  template <class F>
+  TWINOPS_INLINE static WideWords each(F&& f) {
+    WideWords words;
 #pragma GCC unroll 4
-  for (int first = 0; first < 16; first += kLanes) {
-    const auto even = draw(even_numbers, block + first), odd = draw(odd_numbers, block + first);
-    typename Words::register_type w[4];
-    for (int k = 0; k < 4; ++k) w[k] = isa::pair_low(even.w[k].v, odd.w[k].v);
-    isa::transpose(w[0], w[1], w[2], w[3]);
-    for (int i = 0; i < 4; ++i) f(4 * first + i * kLanes, Vec<std::uint32_t, Isa>(Words(w[i])));
+    for (int k = 0; k < kVectors; ++k) words.v[k] = f(k);
+    return words;
   }
+  TWINOPS_INLINE friend WideWords multiply_wide(WideWords a, std::uint32_t b, WideWords& high) {
+    const Batch factor(std::uint64_t{b});
+    const auto product = each([&](int k) { return Batch(isa::multiply_low(a.v[k], factor)); });
+    high = each([&](int k) { return product.v[k] >> 32; });
+    return product;
+  }
+};
+
+// a ^ b, not computed yet: a third may follow, and where the instruction set has an exclusive or of
+// three it is one operation.
+template <class Isa>
+struct WideXor {
+  WideWords<Isa> a, b;
+  TWINOPS_INLINE operator WideWords<Isa>() const {
+    return WideWords<Isa>::each([&](int k) { return a.v[k] ^ b.v[k]; });
+  }
+};
+template <class Isa>
+TWINOPS_INLINE WideXor<Isa> operator^(WideWords<Isa> a, WideWords<Isa> b) {
+  return {a, b};
+}
+template <class Isa>
+TWINOPS_INLINE WideWords<Isa> operator^(WideXor<Isa> x, WideWords<Isa> c) {
+  using Batch = typename WideWords<Isa>::Batch;
+  return WideWords<Isa>::each(
+      [&](int k) { return Batch(isa::exclusive_or(x.a.v[k], x.b.v[k], c.v[k])); });
 }
 
-// Which of those 64 elements are kept: bit j for element j.
+// What the blocks of a sequence have in common, spread over vectors once. `high`: the upper half of
+// their numbers.
 template <class Isa>
-TWINOPS_INLINE std::uint64_t draw_64_bits(const WideSequence<Isa>& s, std::uint64_t block,
-                                          KeepRange keep) {
+struct WideSequence {
+  using Batch = typename WideWords<Isa>::Batch;
+  Sequence sequence;
+  std::uint32_t high;
+  struct Keys {
+    Batch k0[10], k1[10];
+  } keys;
+  struct Family {
+    Batch z1, x2, z2, z3;
+  } family;
+
+  TWINOPS_INLINE WideSequence(const Sequence& s, std::uint64_t block)
+      : sequence(s), high(static_cast<std::uint32_t>(block >> 32)) {
+    const PhiloxKeys words = philox_keys(s.seed);
+    for (int round = 0; round < 10; ++round) {
+      keys.k0[round] = Batch(std::uint64_t{words.k0[round]});
+      keys.k1[round] = Batch(std::uint64_t{words.k1[round]});
+    }
+    const PhiloxFamily f = philox_family(high, static_cast<std::uint32_t>(s.subsequence),
+                                         static_cast<std::uint32_t>(s.subsequence >> 32), words);
+    family = {Batch(std::uint64_t{f.z1}), Batch(std::uint64_t{f.x2}), Batch(std::uint64_t{f.z2}),
+              Batch(std::uint64_t{f.z3})};
+  }
+  TWINOPS_INLINE bool has(std::uint64_t block) const { return block >> 32 == high; }
+};
+
+// The words of blocks that follow one another, as vectors in order.
+template <class Isa, int kWords>
+struct DrawnWords {
   using Words = Vec<std::uint32_t, Isa>;
-  const Words first(keep.first), count(keep.count);
-  std::uint64_t bits = 0;
-  draw_64<Isa>(s, block, [&](int j, Words words) {
-    bits |= std::uint64_t{isa::mask_word((words - first < count).m)} << j;
-  });
-  return bits;
+  static constexpr int kVectors = kWords / Words::kLanes;
+  Words v[kVectors];
+};
+
+// Where the upper half of the block number changes, once in 2^32 blocks: one by one, and the
+// sequence is made anew for what follows.
+template <class Isa>
+[[gnu::noinline]] void draw_across(WideSequence<Isa>& s, std::uint64_t block, int blocks,
+                                   std::uint32_t* words) {
+  for (int b = 0; b < blocks; ++b) {
+    const auto drawn = philox_block(s.sequence.seed, s.sequence.subsequence, block + b);
+    for (int k = 0; k < 4; ++k) words[4 * b + k] = drawn.w[k];
+  }
+  s = WideSequence<Isa>(Sequence(s.sequence), block + blocks);
+}
+
+// kWords: 64, or 128, which lets all registers of AVX-512 go in step.
+template <class Isa, int kWords>
+TWINOPS_INLINE DrawnWords<Isa, kWords> draw(WideSequence<Isa>& s, std::uint64_t block) {
+  using Wide = WideWords<Isa>;
+  using Batch = typename Wide::Batch;
+  using Words = Vec<std::uint32_t, Isa>;
+  constexpr int kBlocks = Words::kLanes / 2;  // of a vector
+  constexpr int kVectors = kWords / 4 / kBlocks;
+  DrawnWords<Isa, kWords> words;
+  if (!s.has(block) || !s.has(block + kWords / 4 - 1)) [[unlikely]] {
+    alignas(64) std::uint32_t buffer[kWords];
+    draw_across<Isa>(s, block, kWords / 4, buffer);
+    for (int i = 0; i < words.kVectors; ++i)
+      words.v[i] = {Words::Batch::load_aligned(buffer + i * Words::kLanes)};
+    return words;
+  }
+  // Even places hold the first half of a vector's blocks, odd places the second: unpacked, a vector
+  // of words then holds whole blocks that follow one another.
+  alignas(64) std::uint64_t numbers[kBlocks];
+  for (int place = 0; place < kBlocks; ++place)
+    numbers[place] = static_cast<std::uint64_t>(place % 2 * (kBlocks / 2) + place / 2);
+  const Batch first =
+      Batch::load_aligned(numbers) + Batch(std::uint64_t{static_cast<std::uint32_t>(block)});
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors; i += Wide::kVectors) {
+    const Wide low = Wide::each(
+        [&](int k) { return first + Batch(static_cast<std::uint64_t>(kBlocks * (i + k))); });
+    const auto drawn = philox_rounds_of(s.family, low, s.keys);
+#pragma GCC unroll 4
+    for (int k = 0; k < Wide::kVectors; ++k) {
+      if (i + k >= kVectors) continue;
+      typename Words::Batch::register_type a = isa::pair_low(drawn.w[0].v[k], drawn.w[1].v[k]);
+      typename Words::Batch::register_type b = isa::pair_low(drawn.w[2].v[k], drawn.w[3].v[k]);
+      isa::unpack_pairs(a, b);
+      words.v[2 * (i + k)] = {typename Words::Batch(a)};
+      words.v[2 * (i + k) + 1] = {typename Words::Batch(b)};
+    }
+  }
+  return words;
 }
 
 }  // namespace twinops

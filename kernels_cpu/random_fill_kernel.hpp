@@ -14,15 +14,18 @@ TWINOPS_INLINE void fill_range(const RandomFill& fill, const Sequence& sequence,
                                std::int64_t begin, std::int64_t end) {
   const bool by_vectors =
       fill.flat && fill.random.layout == RandomLayout::contiguous && fill.random.first % 4 == 0;
-  const WideSequence<Isa> wide(sequence);
+  const std::uint64_t first_block = sequence.block + fill.random.first / 4;
+  WideSequence<Isa> wide(sequence, first_block + static_cast<std::uint64_t>(begin) / 4);
   for (std::int64_t i = begin; i < end; i += kStep) {
     const int n = static_cast<int>(end - i < kStep ? end - i : kStep);
     alignas(64) std::uint32_t words[kStep];
-    if (by_vectors)
-      draw_64<Isa>(wide, sequence.block + (fill.random.first + static_cast<std::uint64_t>(i)) / 4,
-                   [&](int j, Vec<std::uint32_t, Isa> v) { v.v.store_aligned(words + j); });
-    else
+    if (by_vectors) {
+      const auto drawn = draw<Isa, kStep>(wide, first_block + static_cast<std::uint64_t>(i) / 4);
+      for (int k = 0; k < drawn.kVectors; ++k)
+        drawn.v[k].v.store_aligned(words + k * Vec<std::uint32_t, Isa>::kLanes);
+    } else {
       fill_words(fill, sequence, i, n, words);
+    }
     for (int j = 0; j < n; ++j) words[j] = convert(words[j]);
     if (fill.flat)
       __builtin_memcpy(static_cast<std::uint32_t*>(fill.out) + i, words,

@@ -1,6 +1,6 @@
-// A short list of tensors in one launch: a block for each stretch of up to kListThreads packs of one
-// member, which its parameters name. So a block waits for one cold look at them and then for its
-// elements, where the way through starts and windows (packs.cuh) has to wait three times.
+// A short list of tensors in one launch: a block for each stretch of up to kListThreads packs of
+// one member, which its parameters name. So a block waits for one cold look at them and then for
+// its elements, where the way through starts and windows (packs.cuh) has to wait three times.
 #pragma once
 
 #include "kernels_cuda/packs.cuh"

@@ -8,12 +8,14 @@
 // shared by a thread's packs, and thread blocks with whole packs only run code without branches.
 //
 // What the fast path does not take (strides, shards along an inner axis, a seed a row, other
-// layouts, unaligned memory, the last elements) goes eight elements a thread, one by one.
+// layouts, unaligned memory) goes eight elements a thread: at once where they lie in one run
+// (dropout_run.cuh), else one by one.
 #pragma once
 
 #include <algorithm>
 
 #include "kernels_cuda/dropout_pack.cuh"
+#include "kernels_cuda/dropout_run.cuh"
 #include "kernels_cuda/dropout_unit.cuh"
 #include "kernels_cuda/kernel.hpp"
 #include "operators/dropout_work.hpp"
@@ -24,12 +26,12 @@ inline constexpr int kDropoutThreads = 256;
 
 template <class T>
 __global__ void __launch_bounds__(kDropoutThreads)
-    dropout_walk_kernel(const __grid_constant__ DropoutWork work, std::int64_t units) {
+    dropout_walk_kernel(const __grid_constant__ DropoutWork work, std::int64_t units, bool runs) {
   const Sequence sequence = work.random.sequence();
   const std::int64_t step = std::int64_t{gridDim.x} * kDropoutThreads;
   for (std::int64_t unit = std::int64_t{blockIdx.x} * kDropoutThreads + threadIdx.x; unit < units;
        unit += step)
-    dropout_unit<T>(work, sequence, unit);
+    if (!runs || !dropout_run<T>(work, sequence, unit)) dropout_unit<T>(work, sequence, unit);
 }
 
 // pack mod row; packs are fewer than 2^32 on most calls.
@@ -227,7 +229,7 @@ void launch_dropout(const DropoutWork& work, cudaStream_t stream) {
   if (!goes_by_packs<T>(work)) {
     const std::int64_t blocks = (units + kDropoutThreads - 1) / kDropoutThreads;
     dropout_walk_kernel<T><<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)),
-                             kDropoutThreads, 0, stream>>>(work, units);
+                             kDropoutThreads, 0, stream>>>(work, units, goes_by_runs(work));
     return;
   }
   const auto by_source = [&]<PackSource kSource>() {

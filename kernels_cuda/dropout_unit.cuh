@@ -7,25 +7,58 @@
 
 namespace twinops {
 
+// Where an element's operands lie, and how many elements are left along the innermost axis, it
+// included.
+struct WalkPlace {
+  static constexpr int kOperands = DropoutWork::kOperands;
+  std::int64_t offset[kOperands] = {}, left = 0;
+
+  __device__ WalkPlace() {}
+  __device__ WalkPlace(const DropoutWork& work, std::int64_t i) {
+    const Layout<kOperands>& walk = work.walk;
+    left = 1;
+    for (int axis = walk.rank - 1; axis >= 0; --axis) {
+      const std::int64_t size = walk.size[axis];
+      std::int64_t index = i;
+      if (axis != 0 && (i | size) >> 32 == 0) {  // 64-bit divisions take many instructions
+        const auto low = static_cast<std::uint32_t>(i), by = static_cast<std::uint32_t>(size);
+        i = low / by;
+        index = low - low / by * by;
+      } else if (axis != 0) {
+        i /= size;
+        index -= i * size;
+      }
+      if (axis == walk.rank - 1) left = size - index;
+#pragma unroll
+      for (int k = 0; k < kOperands; ++k) offset[k] += index * walk.stride[k][axis];
+    }
+  }
+  // The next element, which is on the same axis.
+  __device__ void advance(const DropoutWork& work) {
+    --left;
+#pragma unroll
+    for (int k = 0; k < kOperands; ++k) offset[k] += work.walk.stride[k][work.walk.rank - 1];
+  }
+};
+
 // Elements [8 unit, 8 unit + 8) and their byte of mask, one by one, wherever they lie.
 template <class T>
 __device__ void dropout_unit(const DropoutWork& work, const Sequence& sequence, std::int64_t unit) {
   using Source = DropoutWork::Source;
   using Sink = DropoutWork::Sink;
   using F = compute_t<T>;
-  constexpr int kOperands = DropoutWork::kOperands;
-  const Layout<kOperands>& walk = work.walk;
   WordReader reader(work.random.layout, work.random.period);
   std::uint32_t bits = 0;
+  WalkPlace at;
+#pragma unroll 1
   for (int j = 0; j < 8; ++j) {
     const std::int64_t i = unit * 8 + j;
     if (i >= work.elements) break;
-    std::int64_t rest = i, offset[kOperands] = {};
-    for (int axis = walk.rank - 1; axis >= 0; --axis) {
-      const std::int64_t index = axis == 0 ? rest : rest % walk.size[axis];
-      if (axis != 0) rest /= walk.size[axis];
-      for (int k = 0; k < kOperands; ++k) offset[k] += index * walk.stride[k][axis];
-    }
+    if (at.left > 1)
+      at.advance(work);
+    else
+      at = WalkPlace(work, i);
+    const auto& offset = at.offset;
     bool kept = work.source == Source::all;
     if (work.source == Source::draw) {
       Sequence s = sequence;

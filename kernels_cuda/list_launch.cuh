@@ -138,12 +138,12 @@ class ListLaunch {
         s.x = const_cast<char*>(x_[i]) + first * std::size_t{kPackBytes};
         if constexpr (!kInPlace) s.out = out_[i] + first * std::size_t{kPackBytes};
         s.packs = static_cast<std::uint16_t>(n);
-        s.edge = Edge::of(first == 0 ? edges_[i].head() : 0,
-                          first + n == packs ? edges_[i].tail() : kPackElements<T>,
-                          edges_[i].apart());
+        s.edge =
+            Edge::of(first == 0 ? edges_[i].head() : 0,
+                     first + n == packs ? edges_[i].tail() : kPackElements<T>, edges_[i].apart());
       }
-    stretch_kernel<T><<<blocks, threads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(
-        list, make_body_());
+    stretch_kernel<T>
+        <<<blocks, threads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(list, make_body_());
     check(cudaGetLastError(), "launch over a list of tensors");
     ++execution_.launches;
   }

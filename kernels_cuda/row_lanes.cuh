@@ -120,8 +120,8 @@ __device__ __forceinline__ void write_pack(T* to, compute_t<T> (&y)[V]) {
                                         __float_as_uint(y[i + 2]), __float_as_uint(y[i + 3])));
   } else {
     static_assert(V == 2);
-    write_16_bytes(to, make_uint4(__double2loint(y[0]), __double2hiint(y[0]),
-                                  __double2loint(y[1]), __double2hiint(y[1])));
+    write_16_bytes(to, make_uint4(__double2loint(y[0]), __double2hiint(y[0]), __double2loint(y[1]),
+                                  __double2hiint(y[1])));
   }
 }
 
@@ -184,7 +184,8 @@ __device__ __noinline__ void fill_share(T* at, std::int64_t step, int left, int 
 constexpr int log2_of(int power) { return power == 1 ? 0 : 1 + log2_of(power / 2); }
 
 // s[0..kCount) in half until kUntil values are left. A recursion: the compiler does not unroll a
-// loop whose inner loop halves, and s then lives in local memory, which costs half of the copy rate.
+// loop whose inner loop halves, and s then lives in local memory, which costs half of the copy
+// rate.
 template <int kCount, int kUntil, class F>
 __device__ __forceinline__ void fold_places(F* s) {
   if constexpr (kCount > kUntil) {
@@ -224,8 +225,7 @@ __device__ __forceinline__ F fold_lanes(const F (&values)[R * V]) {
 #pragma unroll
   for (int k = 0; k < kHandOvers; ++k)
 #pragma unroll
-    for (int e = 0; e < kLeft; ++e)
-      s[e] = s[e] + __shfl_xor_sync(kAllLanes, s[e], G / 2 >> k);
+    for (int e = 0; e < kLeft; ++e) s[e] = s[e] + __shfl_xor_sync(kAllLanes, s[e], G / 2 >> k);
   fold_places<kLeft, 1>(s);
   return s[0];
 }

@@ -37,7 +37,8 @@ struct ChunkRows {
   int warps;   // of a block
 };
 template <class F>
-inline constexpr int kRowWarps = sizeof(F) == 8 ? 16 : 32;  // that a multiprocessor has registers for
+inline constexpr int kRowWarps = sizeof(F) == 8 ? 16
+                                                : 32;  // that a multiprocessor has registers for
 
 // Leaves a unit's part in every block of the row.
 template <class Part>
@@ -141,8 +142,8 @@ int active_clusters(void (*kernel)(Parameters...), unsigned threads, std::size_t
 template <int V, int G, int R>
 struct ShortShape {};
 
-// Calls launch(ShortShape) with the shape for rows of `length`. A lane holds 16 elements where there
-// are as many, 32 of 16 bits: what a row costs besides is shared by all that a lane holds.
+// Calls launch(ShortShape) with the shape for rows of `length`. A lane holds 16 elements where
+// there are as many, 32 of 16 bits: what a row costs besides is shared by all that a lane holds.
 template <int V, class Launch>
 void with_short_shape(std::int64_t length, Launch&& launch) {
   constexpr int kLanes = V == 8 ? 2 : 4, R = (V == 8 ? 32 : 16) / V;
@@ -154,8 +155,8 @@ void with_short_shape(std::int64_t length, Launch&& launch) {
   launch(ShortShape<V, 32, 32 / V>{});
 }
 
-// A chunk a warp. A multiprocessor holds `warps`; a block of one row has up to `of_block` of them, a
-// block of a cluster half of them, so that two rows take turns there: one waits while the other
+// A chunk a warp. A multiprocessor holds `warps`; a block of one row has up to `of_block` of them,
+// a block of a cluster half of them, so that two rows take turns there: one waits while the other
 // works. False if a cluster has no room for the row.
 inline bool plan_chunks(std::int64_t length, int warps, int of_block, int device, ChunkRows& plan) {
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
@@ -177,7 +178,8 @@ template <class Kernel>
 std::int64_t rows_at_once(std::int64_t rows, const ChunkRows& plan, Kernel kernel,
                           std::size_t shared) {
   return std::min<std::int64_t>(
-      rows, active_clusters(kernel, static_cast<unsigned>(plan.warps * kWarp), shared, plan.blocks));
+      rows,
+      active_clusters(kernel, static_cast<unsigned>(plan.warps * kWarp), shared, plan.blocks));
 }
 
 // The plan for long rows: as many blocks a row as give each warp one unit, up to the largest

@@ -74,14 +74,15 @@ class RowParts {
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(arrived),
                      "r"(chunks_ * static_cast<int>(sizeof(Part)))
                      : "memory");
+      constexpr unsigned kPatience = 10'000'000;  // nanoseconds before the processor looks again
       unsigned there = 0;
       while (there == 0)
         asm volatile(
             "{\n\t.reg .pred p;\n\t"
-            "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+            "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, %3;\n\t"
             "selp.u32 %0, 1, 0, p;\n\t}"
             : "=r"(there)
-            : "r"(arrived), "r"(turn >> 1 & 1)
+            : "r"(arrived), "r"(turn >> 1 & 1), "r"(kPatience)
             : "memory");
       return parts_ + (turn & 1) * chunks_;
     }
@@ -105,19 +106,19 @@ class RowParts {
         : "=r"(count)
         : "r"(shared_address(arrived)), "r"(block));
     if constexpr (sizeof(Part) == 4)
-      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(
-                       to),
-                   "r"(bit_cast<std::uint32_t>(part)), "r"(count)
-                   : "memory");
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
+          "r"(bit_cast<std::uint32_t>(part)), "r"(count)
+          : "memory");
     else if constexpr (sizeof(Part) == 8)
-      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(
-                       to),
-                   "l"(bit_cast<std::uint64_t>(part)), "r"(count)
-                   : "memory");
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(to),
+          "l"(bit_cast<std::uint64_t>(part)), "r"(count)
+          : "memory");
     else
       asm volatile(
-          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 [%0], {%1, %2}, [%3];" ::"r"(
-              to),
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 [%0], {%1, %2}, [%3];" ::
+              "r"(to),
           "l"(bit_cast<ulonglong2>(part).x), "l"(bit_cast<ulonglong2>(part).y), "r"(count)
           : "memory");
   }

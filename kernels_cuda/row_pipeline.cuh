@@ -23,8 +23,7 @@ class NextChunk {
       if (j >= left) continue;
 #if __CUDA_ARCH__ >= 800
       const auto to = static_cast<unsigned>(__cvta_generic_to_shared(mine_ + r * threads_));
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from + j)
-                   : "memory");
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from + j) : "memory");
 #else
       mine_[r * threads_] = read_pack<T, V>(from + j);
 #endif

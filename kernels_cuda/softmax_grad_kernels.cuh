@@ -86,7 +86,8 @@ __device__ __forceinline__ F join_sums(const F* sums, int count) {
 
 // Chunks of y and dy, packed or one by one, that a multiprocessor has registers for.
 template <class In, int V>
-inline constexpr int kGradWarps = 64 / static_cast<int>(V == 1 ? sizeof(compute_t<In>) : sizeof(In));
+inline constexpr int kGradWarps = 64 /
+                                  static_cast<int>(V == 1 ? sizeof(compute_t<In>) : sizeof(In));
 
 // A chunk a warp, the row in the registers of a block.
 template <bool kLog, class In, class Out, int V>

@@ -51,11 +51,14 @@ __device__ __forceinline__ F mask_of(const SoftmaxJob<In, Out>& job, std::int64_
                                      std::int64_t i) {
   at += i * job.mask.step;
   switch (job.mask.kind) {
-    case RowMask::Kind::none: return F(0);
+    case RowMask::Kind::none:
+      return F(0);
     case RowMask::Kind::excluded:
       return static_cast<const std::uint8_t*>(job.mask.data)[at] != 0 ? -kInfinity<F> : F(0);
-    case RowMask::Kind::added: return widen(static_cast<const In*>(job.mask.data)[at]);
-    default: return static_cast<F>(static_cast<const float*>(job.mask.data)[at]);
+    case RowMask::Kind::added:
+      return widen(static_cast<const In*>(job.mask.data)[at]);
+    default:
+      return static_cast<F>(static_cast<const float*>(job.mask.data)[at]);
   }
 }
 
@@ -73,7 +76,8 @@ struct Detour {
 };
 
 // A lane's share of what softmax is taken of, from element `begin` of a row on, which lies at `at`.
-// What is not plain goes through a loop and shared memory: unrolled, it would be ten times the code.
+// What is not plain goes through a loop and shared memory: unrolled, it would be ten times the
+// code.
 template <class S, class In, class Out, class F>
 __device__ __forceinline__ void load_share(const SoftmaxJob<In, Out>& job, MaskedRow row,
                                            const In* at, std::int64_t step, std::int64_t begin,
@@ -89,9 +93,8 @@ __device__ __forceinline__ void load_share(const SoftmaxJob<In, Out>& job, Maske
     if (j < left) widen_pack(read_pack<In, V>(at + j * step), v);
 #pragma unroll
     for (int e = 0; e < V; ++e)
-      detour[i + e] = j + e < left ? scaled_and_masked(
-                                         v[e], job.scale,
-                                         mask_of<F>(job, row.mask_at, begin + j + e))
+      detour[i + e] = j + e < left ? scaled_and_masked(v[e], job.scale,
+                                                       mask_of<F>(job, row.mask_at, begin + j + e))
                                    : -kInfinity<F>;
   }
 #pragma unroll
@@ -123,8 +126,8 @@ __device__ __forceinline__ F weigh(F (&x)[R * V], F max) {
 // Stores a share of a row: from x, which holds its elements (kLog) or its weights.
 template <bool kLog, class S, class Out, class F>
 __device__ __forceinline__ void store_share(Out* at, std::int64_t step, int left, int lane,
-                                            const F (&x)[S::kElements], SoftmaxPart<F> row,
-                                            F last, bool masked_is_zero) {
+                                            const F (&x)[S::kElements], SoftmaxPart<F> row, F last,
+                                            bool masked_is_zero) {
   const RowKind kind = kind_of_row(row.max);
   if (kind != RowKind::ordinary)
     return fill_share(at, step, left, lane, S::kLanes,
@@ -216,17 +219,17 @@ __global__ void __launch_bounds__(kRowWarps<compute_t<In>>* kWarp)
       __syncthreads();
     }
     const F last = kLog ? log_of_sum(row) : softmax_factor(row, F(1) / row.sum, max);
-    store_share<kLog, S>(job.out + starts.of[0] + begin * step_out, step_out, left, lane, x, row, last, job.masked_is_zero);
+    store_share<kLog, S>(job.out + starts.of[0] + begin * step_out, step_out, left, lane, x, row,
+                         last, job.masked_is_zero);
     if (r + gridDim.x < job.rows.rows) __syncthreads();  // before the next row's parts come
   }
 }
 
-// The same with the blocks of a cluster, which stay and take row after row. kFetch: the job is plain
-// and in packs, and the next row is on its way to shared memory meanwhile.
+// The same with the blocks of a cluster, which stay and take row after row. kFetch: the job is
+// plain and in packs, and the next row is on its way to shared memory meanwhile.
 template <bool kLog, class In, class Out, int V, bool kFetch>
 __global__ void __launch_bounds__(kRowWarps<compute_t<In>>* kWarp)
-    softmax_cluster_kernel(const __grid_constant__ SoftmaxJob<In, Out> job,
-                           const ChunkRows plan) {
+    softmax_cluster_kernel(const __grid_constant__ SoftmaxJob<In, Out> job, const ChunkRows plan) {
   using F = compute_t<In>;
   constexpr int R = kFoldChunk / kWarp / V;
   using S = Share<kWarp, R, V>;

@@ -38,8 +38,8 @@ template <bool kLog, int V, class In, class Out>
 void launch_long(const SoftmaxJob<In, Out>& job, Execution& execution) {
   using F = compute_t<In>;
   constexpr std::size_t kChunk = sizeof(F) * kFoldChunk;
-  const std::size_t fixed =
-      sizeof(LongShared<F>) + detour_bytes<kWarp, kFoldChunk / kWarp / V, V>(job, kLongWarps * kWarp);
+  const std::size_t fixed = sizeof(LongShared<F>) +
+                            detour_bytes<kWarp, kFoldChunk / kWarp / V, V>(job, kLongWarps * kWarp);
   LongRows plan = plan_long(job.rows.length, fixed, kChunk, execution.device.index);
   const int warps = plan.warps();
   const std::size_t weights = kChunk * static_cast<std::size_t>(warps * plan.waiting);

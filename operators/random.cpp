@@ -122,18 +122,13 @@ std::uint64_t reserved_words(const RandomArguments& r, std::uint64_t draws) {
   return (blocks + r.period - 1) / r.period * 4;
 }
 
-void read_attributes(const Call& call, RandomArguments& r) {
-  const std::string_view layout = call.text("layout");
-  r.layout = layout == "strided"  ? RandomLayout::strided
-             : layout == "triton" ? RandomLayout::triton
-                                  : RandomLayout::contiguous;
-  if (call.integer("period") < 1)
-    call.refuse(where(call, "period"),
-                "expected 1 or more; got " + std::to_string(call.integer("period")));
+// Where the sequence begins: what every call says of it.
+void read_start(const Call& call, RandomArguments& r) {
   if (call.integer("element_offset") < 0)
     call.refuse(where(call, "element_offset"),
                 "expected 0 or more; got " + std::to_string(call.integer("element_offset")));
-  r.period = static_cast<std::uint64_t>(call.integer("period"));
+  r.seed_tensor = read_word(call, "seed_tensor");
+  r.offset_tensor = read_word(call, "offset_tensor");
   r.seed = static_cast<std::uint64_t>(call.integer("seed"));
   r.subsequence = static_cast<std::uint64_t>(call.integer("subsequence"));
   r.offset = static_cast<std::uint64_t>(call.integer("offset"));
@@ -143,6 +138,18 @@ void read_attributes(const Call& call, RandomArguments& r) {
                 "expected a multiple of 4; got " + std::to_string(call.integer("offset")));
   if (r.seed_tensor != nullptr && r.seed != 0)
     call.refuse(call.where("seed_tensor"), "the attribute seed is given too");
+}
+
+void read_attributes(const Call& call, RandomArguments& r) {
+  const std::string_view layout = call.text("layout");
+  r.layout = layout == "strided"  ? RandomLayout::strided
+             : layout == "triton" ? RandomLayout::triton
+                                  : RandomLayout::contiguous;
+  if (call.integer("period") < 1)
+    call.refuse(where(call, "period"),
+                "expected 1 or more; got " + std::to_string(call.integer("period")));
+  r.period = static_cast<std::uint64_t>(call.integer("period"));
+  read_start(call, r);
   if (r.layout == RandomLayout::triton &&
       (r.offset != 0 || r.subsequence != 0 || r.offset_tensor != nullptr))
     call.refuse(where(call, "layout"),
@@ -155,8 +162,6 @@ RandomArguments read_random(const Call& call, const Tensor& tensor, DrawStrides&
   strides.draw.assign(tensor.rank, 0);
   strides.row.assign(tensor.rank, 0);
   RandomArguments r{};
-  r.seed_tensor = read_word(call, "seed_tensor");
-  r.offset_tensor = read_word(call, "offset_tensor");
   read_attributes(call, r);
   r.seeds = read_seeds(call, tensor, strides);
   const Shard shard = read_shard(call, tensor);
@@ -169,6 +174,19 @@ RandomArguments read_random(const Call& call, const Tensor& tensor, DrawStrides&
     if (tensor.shape[i] != 1) r.consecutive &= strides.draw[i] == expected;
     expected *= tensor.shape[i];
   }
+  return r;
+}
+
+RandomArguments read_sequence(const Call& call, std::int64_t draws) {
+  RandomArguments r{};
+  r.layout = RandomLayout::contiguous;
+  r.period = 1;
+  r.consecutive = true;
+  read_start(call, r);
+  std::int64_t last = static_cast<std::int64_t>(r.first);
+  if (__builtin_add_overflow(last, draws, &last) || last > INT64_MAX - 4)
+    call.refuse(where(call, "element_offset"), "the whole matrix's indexes do not fit 63 bits");
+  r.words = draws == 0 ? 0 : reserved_words(r, static_cast<std::uint64_t>(last));
   return r;
 }
 

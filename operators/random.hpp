@@ -37,6 +37,10 @@ struct DrawStrides {
 // Reads the arguments and attributes below, for the elements of `tensor`.
 RandomArguments read_random(const Call& call, const Tensor& tensor, DrawStrides& strides);
 
+// Reads what concerns the sequence alone: seed, subsequence, offset, element_offset and their
+// tensors, for `draws` elements of layout contiguous that follow one another.
+RandomArguments read_sequence(const Call& call, std::int64_t draws);
+
 inline constexpr std::array<ArgumentInfo, 3> kRandomArguments{{
     {"seed_tensor",
      ArgumentInfo::Direction::input,
@@ -79,5 +83,8 @@ inline constexpr std::array<AttributeInfo, 9> kRandomAttributes{{
     {"shared_axes", AttributeValue::of(""), nullptr,
      "Axes along which all elements share one word, as \"2,3\"."},
 }};
+
+inline constexpr std::array<AttributeInfo, 4> kSequenceAttributes{
+    kRandomAttributes[0], kRandomAttributes[1], kRandomAttributes[2], kRandomAttributes[5]};
 
 }  // namespace twinops

@@ -11,6 +11,7 @@
 #include "operators/dropout.hpp"
 #include "operators/dropout_grad.hpp"
 #include "operators/philox_words.hpp"
+#include "operators/random_projection.hpp"
 #include "operators/softmax.hpp"
 #include "operators/softmax_dropout.hpp"
 #include "operators/softmax_dropout_grad.hpp"
@@ -44,9 +45,10 @@ constexpr auto table() {
   return std::array{Operator{&Op::info, &run<Op>}...};
 }
 
-constexpr auto kOperators = table<CheckFiniteAndUnscale, UpdateLossScaling, Dropout, DropoutGrad,
-                                  BiasDropoutResidual, BiasDropoutResidualGrad, Softmax, LogSoftmax,
-                                  SoftmaxGrad, LogSoftmaxGrad, SoftmaxDropout, SoftmaxDropoutGrad, PhiloxWords, Uniform>();
+constexpr auto kOperators =
+    table<CheckFiniteAndUnscale, UpdateLossScaling, Dropout, DropoutGrad, BiasDropoutResidual,
+          BiasDropoutResidualGrad, Softmax, LogSoftmax, SoftmaxGrad, LogSoftmaxGrad, SoftmaxDropout,
+          SoftmaxDropoutGrad, PhiloxWords, Uniform, RandomProjection, RandomProjectionGrad>();
 
 }  // namespace
 

@@ -67,5 +67,23 @@ TEST(Philox, CounterAndKeyLieAsInCurand) {
   }
 }
 
+TEST(Philox, AFamilyOfBlocksGivesEachItsWords) {
+  constexpr unsigned kSeed = 20261122;
+  SCOPED_TRACE("seed " + std::to_string(kSeed));
+  std::mt19937_64 random(kSeed);
+  for (int i = 0; i < 10000; ++i) {
+    const std::uint64_t seed = random(), subsequence = random(), block = random();
+    const PhiloxKeys keys = philox_keys(seed);
+    const auto low = [](std::uint64_t v) { return static_cast<std::uint32_t>(v); };
+    const auto words = philox_rounds_of(
+        philox_family(low(block >> 32), low(subsequence), low(subsequence >> 32), keys), low(block),
+        keys);
+    const auto expected = philox_block(seed, subsequence, block);
+    for (int w = 0; w < 4; ++w)
+      ASSERT_EQ(words.w[w], expected.w[w])
+          << std::hex << "seed " << seed << " subsequence " << subsequence << " block " << block;
+  }
+}
+
 }  // namespace
 }  // namespace twinops

@@ -55,4 +55,35 @@ inline Report uniform(const Tensor& out, const RandomOptions& options = {},
   return options.add_to(call.argument("out", out)).run(execution);
 }
 
+// y = sqrt(s / k) x R for x of [..., columns] and y of [..., k], R of +1, 0 and -1 drawn from the
+// seed, one entry in s not 0; and dx = sqrt(s / k) dy R^T. docs/operators/random_projection.md
+struct ProjectionOptions {
+  double s = 3;
+  std::uint64_t seed = 0, subsequence = 0, offset = 0;
+  std::int64_t element_offset = 0;
+  std::optional<Tensor> seed_tensor = {}, offset_tensor = {};  // one element each
+
+  Call& add_to(Call& call) const {
+    if (seed_tensor) call.argument("seed_tensor", *seed_tensor);
+    if (offset_tensor) call.argument("offset_tensor", *offset_tensor);
+    return call.attribute("s", s)
+        .attribute("seed", static_cast<std::int64_t>(seed))
+        .attribute("subsequence", static_cast<std::int64_t>(subsequence))
+        .attribute("offset", static_cast<std::int64_t>(offset))
+        .attribute("element_offset", element_offset);
+  }
+};
+inline Report random_projection(const Tensor& x, const Tensor& y,
+                                const ProjectionOptions& options = {},
+                                const Execution& execution = {}) {
+  Call call("random_projection");
+  return options.add_to(call.argument("x", x).argument("y", y)).run(execution);
+}
+inline Report random_projection_grad(const Tensor& dy, const Tensor& dx,
+                                     const ProjectionOptions& options = {},
+                                     const Execution& execution = {}) {
+  Call call("random_projection_grad");
+  return options.add_to(call.argument("dy", dy).argument("dx", dx)).run(execution);
+}
+
 }  // namespace twinops

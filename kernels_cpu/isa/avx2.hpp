@@ -57,4 +57,17 @@ TWINOPS_INLINE double max_lanes(__m256d v) {
   return _mm_cvtsd_f64(_mm_max_sd(h, _mm_unpackhi_pd(h, h)));
 }
 
+TWINOPS_INLINE bool holds_nan(__m256 a, __m256 b, __m256 c, __m256 d) {
+  return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q),
+                                         _mm256_cmp_ps(c, d, _CMP_UNORD_Q))) != 0;
+}
+TWINOPS_INLINE bool holds_nan(__m256d a, __m256d b, __m256d c, __m256d d) {
+  return _mm256_movemask_pd(_mm256_or_pd(_mm256_cmp_pd(a, b, _CMP_UNORD_Q),
+                                         _mm256_cmp_pd(c, d, _CMP_UNORD_Q))) != 0;
+}
+
+TWINOPS_INLINE void stream(float* p, __m256 v) { _mm256_stream_ps(p, v); }
+TWINOPS_INLINE void stream(double* p, __m256d v) { _mm256_stream_pd(p, v); }
+TWINOPS_INLINE void end_of_streams() { _mm_sfence(); }
+
 }  // namespace twinops::isa

@@ -59,4 +59,17 @@ TWINOPS_INLINE double max_lanes(__m512d v) {
   return _mm_cvtsd_f64(_mm_max_sd(h, _mm_unpackhi_pd(h, h)));
 }
 
+TWINOPS_INLINE bool holds_nan(__m512 a, __m512 b, __m512 c, __m512 d) {
+  return !_kortestz_mask16_u8(_mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q),
+                              _mm512_cmp_ps_mask(c, d, _CMP_UNORD_Q));
+}
+TWINOPS_INLINE bool holds_nan(__m512d a, __m512d b, __m512d c, __m512d d) {
+  return !_kortestz_mask8_u8(_mm512_cmp_pd_mask(a, b, _CMP_UNORD_Q),
+                             _mm512_cmp_pd_mask(c, d, _CMP_UNORD_Q));
+}
+
+TWINOPS_INLINE void stream(float* p, __m512 v) { _mm512_stream_ps(p, v); }
+TWINOPS_INLINE void stream(double* p, __m512d v) { _mm512_stream_pd(p, v); }
+TWINOPS_INLINE void end_of_streams() { _mm_sfence(); }
+
 }  // namespace twinops::isa

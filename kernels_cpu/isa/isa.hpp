@@ -6,6 +6,9 @@
 //   larger(a, b)          the larger of each two; a where a is NaN
 //   fold_lanes(v)         the fold of a vector's lanes, the upper half onto the lower
 //   max_lanes(v)          the greatest of a vector without NaNs
+//   holds_nan(a, b, c, d) whether any lane of four vectors is a NaN
+//   stream(p, v)          stores past the caches; p is aligned to the vector
+//   end_of_streams()      orders such stores before what follows
 #pragma once
 
 #if defined(__AVX512BW__)

@@ -47,4 +47,19 @@ TWINOPS_INLINE double fold_lanes(float64x2_t v) {
 TWINOPS_INLINE float max_lanes(float32x4_t v) { return vmaxvq_f32(v); }
 TWINOPS_INLINE double max_lanes(float64x2_t v) { return vmaxvq_f64(v); }
 
+TWINOPS_INLINE bool holds_nan(float32x4_t a, float32x4_t b, float32x4_t c, float32x4_t d) {
+  return vminvq_u32(vandq_u32(vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b)),
+                              vandq_u32(vceqq_f32(c, c), vceqq_f32(d, d)))) == 0;
+}
+TWINOPS_INLINE bool holds_nan(float64x2_t a, float64x2_t b, float64x2_t c, float64x2_t d) {
+  const uint64x2_t numbers = vandq_u64(vandq_u64(vceqq_f64(a, a), vceqq_f64(b, b)),
+                                       vandq_u64(vceqq_f64(c, c), vceqq_f64(d, d)));
+  return vminvq_u32(vreinterpretq_u32_u64(numbers)) == 0;
+}
+
+// No such stores here: plain ones.
+TWINOPS_INLINE void stream(float* p, float32x4_t v) { vst1q_f32(p, v); }
+TWINOPS_INLINE void stream(double* p, float64x2_t v) { vst1q_f64(p, v); }
+TWINOPS_INLINE void end_of_streams() {}
+
 }  // namespace twinops::isa

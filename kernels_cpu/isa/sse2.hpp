@@ -60,4 +60,15 @@ TWINOPS_INLINE double max_lanes(__m128d v) {
   return _mm_cvtsd_f64(_mm_max_sd(v, _mm_unpackhi_pd(v, v)));
 }
 
+TWINOPS_INLINE bool holds_nan(__m128 a, __m128 b, __m128 c, __m128 d) {
+  return _mm_movemask_ps(_mm_or_ps(_mm_cmpunord_ps(a, b), _mm_cmpunord_ps(c, d))) != 0;
+}
+TWINOPS_INLINE bool holds_nan(__m128d a, __m128d b, __m128d c, __m128d d) {
+  return _mm_movemask_pd(_mm_or_pd(_mm_cmpunord_pd(a, b), _mm_cmpunord_pd(c, d))) != 0;
+}
+
+TWINOPS_INLINE void stream(float* p, __m128 v) { _mm_stream_ps(p, v); }
+TWINOPS_INLINE void stream(double* p, __m128d v) { _mm_stream_pd(p, v); }
+TWINOPS_INLINE void end_of_streams() { _mm_sfence(); }
+
 }  // namespace twinops::isa

@@ -1,10 +1,11 @@
 // The primitives on 32-bit words that xsimd lacks, from the instruction set that this object is
 // compiled for:
-//   multiply_low(a, b)    in each 64-bit place, the product of the low 32-bit words
-//   pair_low(even, odd)   the low words of both, by turns
-//   transpose(a, b, c, d) in each 128-bit part, the 4 x 4 matrix of words turned
-//   mask_word(m)          a bit a lane, as the low bits of a word
-//   lanes_of(bits, m)     the reverse
+//   multiply_low(a, b)     in each 64-bit place, the product of the low 32-bit words
+//   exclusive_or(a, b, c)  of three
+//   pair_low(even, odd)    the low words of both, by turns
+//   unpack_pairs(a, b)     in each 128-bit part: a = the first places of both, b = the second
+//   mask_word(m)           a bit a lane, as the low bits of a word
+//   lanes_of(bits)         the reverse
 #pragma once
 
 #include "kernels_cpu/vec.hpp"
@@ -14,47 +15,47 @@ namespace twinops::isa {
 #if defined(__AVX512BW__)
 
 TWINOPS_INLINE __m512i multiply_low(__m512i a, __m512i b) { return _mm512_mul_epu32(a, b); }
+TWINOPS_INLINE __m512i exclusive_or(__m512i a, __m512i b, __m512i c) {
+  return _mm512_ternarylogic_epi32(a, b, c, 0x96);
+}
 TWINOPS_INLINE __m512i pair_low(__m512i even, __m512i odd) {
   return _mm512_mask_shuffle_epi32(even, 0xaaaa, odd, _MM_PERM_CCAA);
 }
-TWINOPS_INLINE void transpose(__m512i& a, __m512i& b, __m512i& c, __m512i& d) {
-  const __m512i ab0 = _mm512_unpacklo_epi32(a, b), ab1 = _mm512_unpackhi_epi32(a, b);
-  const __m512i cd0 = _mm512_unpacklo_epi32(c, d), cd1 = _mm512_unpackhi_epi32(c, d);
-  a = _mm512_unpacklo_epi64(ab0, cd0);
-  b = _mm512_unpackhi_epi64(ab0, cd0);
-  c = _mm512_unpacklo_epi64(ab1, cd1);
-  d = _mm512_unpackhi_epi64(ab1, cd1);
+TWINOPS_INLINE void unpack_pairs(__m512i& a, __m512i& b) {
+  const __m512i first = _mm512_unpacklo_epi64(a, b);
+  b = _mm512_unpackhi_epi64(a, b);
+  a = first;
 }
 
 #elif defined(__AVX2__)
 
 TWINOPS_INLINE __m256i multiply_low(__m256i a, __m256i b) { return _mm256_mul_epu32(a, b); }
+TWINOPS_INLINE __m256i exclusive_or(__m256i a, __m256i b, __m256i c) {
+  return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
+}
 TWINOPS_INLINE __m256i pair_low(__m256i even, __m256i odd) {
   return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
-TWINOPS_INLINE void transpose(__m256i& a, __m256i& b, __m256i& c, __m256i& d) {
-  const __m256i ab0 = _mm256_unpacklo_epi32(a, b), ab1 = _mm256_unpackhi_epi32(a, b);
-  const __m256i cd0 = _mm256_unpacklo_epi32(c, d), cd1 = _mm256_unpackhi_epi32(c, d);
-  a = _mm256_unpacklo_epi64(ab0, cd0);
-  b = _mm256_unpackhi_epi64(ab0, cd0);
-  c = _mm256_unpacklo_epi64(ab1, cd1);
-  d = _mm256_unpackhi_epi64(ab1, cd1);
+TWINOPS_INLINE void unpack_pairs(__m256i& a, __m256i& b) {
+  const __m256i first = _mm256_unpacklo_epi64(a, b);
+  b = _mm256_unpackhi_epi64(a, b);
+  a = first;
 }
 
 #elif defined(__SSE2__)
 
 TWINOPS_INLINE __m128i multiply_low(__m128i a, __m128i b) { return _mm_mul_epu32(a, b); }
+TWINOPS_INLINE __m128i exclusive_or(__m128i a, __m128i b, __m128i c) {
+  return _mm_xor_si128(_mm_xor_si128(a, b), c);
+}
 TWINOPS_INLINE __m128i pair_low(__m128i even, __m128i odd) {
   const __m128i low = _mm_set1_epi64x(0xffffffff);
   return _mm_or_si128(_mm_and_si128(even, low), _mm_slli_epi64(odd, 32));
 }
-TWINOPS_INLINE void transpose(__m128i& a, __m128i& b, __m128i& c, __m128i& d) {
-  const __m128i ab0 = _mm_unpacklo_epi32(a, b), ab1 = _mm_unpackhi_epi32(a, b);
-  const __m128i cd0 = _mm_unpacklo_epi32(c, d), cd1 = _mm_unpackhi_epi32(c, d);
-  a = _mm_unpacklo_epi64(ab0, cd0);
-  b = _mm_unpackhi_epi64(ab0, cd0);
-  c = _mm_unpacklo_epi64(ab1, cd1);
-  d = _mm_unpackhi_epi64(ab1, cd1);
+TWINOPS_INLINE void unpack_pairs(__m128i& a, __m128i& b) {
+  const __m128i first = _mm_unpacklo_epi64(a, b);
+  b = _mm_unpackhi_epi64(a, b);
+  a = first;
 }
 
 #elif defined(__aarch64__)
@@ -62,17 +63,16 @@ TWINOPS_INLINE void transpose(__m128i& a, __m128i& b, __m128i& c, __m128i& d) {
 TWINOPS_INLINE uint64x2_t multiply_low(uint64x2_t a, uint64x2_t b) {
   return vmull_u32(vmovn_u64(a), vmovn_u64(b));
 }
+TWINOPS_INLINE uint64x2_t exclusive_or(uint64x2_t a, uint64x2_t b, uint64x2_t c) {
+  return veorq_u64(veorq_u64(a, b), c);
+}
 TWINOPS_INLINE uint32x4_t pair_low(uint64x2_t even, uint64x2_t odd) {
   return vreinterpretq_u32_u64(vsliq_n_u64(even, odd, 32));
 }
-TWINOPS_INLINE void transpose(uint32x4_t& a, uint32x4_t& b, uint32x4_t& c, uint32x4_t& d) {
-  const auto wide = [](uint32x4_t v) { return vreinterpretq_u64_u32(v); };
-  const uint64x2_t ab0 = wide(vtrn1q_u32(a, b)), ab1 = wide(vtrn2q_u32(a, b));
-  const uint64x2_t cd0 = wide(vtrn1q_u32(c, d)), cd1 = wide(vtrn2q_u32(c, d));
-  a = vreinterpretq_u32_u64(vtrn1q_u64(ab0, cd0));
-  b = vreinterpretq_u32_u64(vtrn1q_u64(ab1, cd1));
-  c = vreinterpretq_u32_u64(vtrn2q_u64(ab0, cd0));
-  d = vreinterpretq_u32_u64(vtrn2q_u64(ab1, cd1));
+TWINOPS_INLINE void unpack_pairs(uint32x4_t& a, uint32x4_t& b) {
+  const uint64x2_t x = vreinterpretq_u64_u32(a), y = vreinterpretq_u64_u32(b);
+  a = vreinterpretq_u32_u64(vtrn1q_u64(x, y));
+  b = vreinterpretq_u32_u64(vtrn2q_u64(x, y));
 }
 
 #endif

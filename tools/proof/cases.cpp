@@ -12,6 +12,8 @@ std::span<const OperatorCases> operator_cases() {
       {"bias_dropout_residual_grad", bias_dropout_residual_grad_cases},
       {"philox_words", philox_words_cases},
       {"uniform", uniform_cases},
+      {"random_projection", random_projection_cases},
+      {"random_projection_grad", random_projection_grad_cases},
       {"softmax", softmax_cases},
       {"log_softmax", log_softmax_cases},
       {"softmax_grad", softmax_grad_cases},

@@ -12,6 +12,8 @@ std::vector<Case> check_finite_and_unscale_cases();
 std::vector<Case> dropout_cases();
 std::vector<Case> dropout_grad_cases();
 std::vector<Case> philox_words_cases();
+std::vector<Case> random_projection_cases();
+std::vector<Case> random_projection_grad_cases();
 std::vector<Case> uniform_cases();
 std::vector<Case> log_softmax_cases();
 std::vector<Case> log_softmax_grad_cases();

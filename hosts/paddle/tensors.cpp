@@ -1,0 +1,111 @@
+#include "hosts/paddle/tensors.hpp"
+
+#include <paddle/common/ddim.h>
+#include <paddle/common/exception.h>
+#include <paddle/phi/api/include/api.h>
+
+#include <algorithm>
+#include <string>
+
+namespace twinops::paddle_host {
+namespace {
+
+struct TypePair {
+  phi::DataType paddle;
+  DLDataType dlpack;
+};
+constexpr TypePair kTypes[] = {
+    {phi::DataType::FLOAT16, {kDLFloat, 16, 1}},
+    {phi::DataType::BFLOAT16, {kDLBfloat, 16, 1}},
+    {phi::DataType::FLOAT32, {kDLFloat, 32, 1}},
+    {phi::DataType::FLOAT64, {kDLFloat, 64, 1}},
+    {phi::DataType::BOOL, {6, 8, 1}},  // the type code of later DLPacks
+    {phi::DataType::UINT8, {kDLUInt, 8, 1}},
+    {phi::DataType::INT8, {kDLInt, 8, 1}},
+    {phi::DataType::INT16, {kDLInt, 16, 1}},
+    {phi::DataType::INT32, {kDLInt, 32, 1}},
+    {phi::DataType::INT64, {kDLInt, 64, 1}},
+};
+
+DLDataType to_dlpack(phi::DataType type) {
+  for (const TypePair& pair : kTypes)
+    if (pair.paddle == type) return pair.dlpack;
+  PD_THROW("twinops has no tensors of the type ", phi::DataTypeToString(type));
+}
+
+bool takes(const twinops_argument_info& argument, DLDataType type) {
+  return std::any_of(argument.types, argument.types + argument.type_count,
+                     [&](DLDataType t) { return t.code == type.code && t.bits == type.bits; });
+}
+
+// Paddle has no kernels for uint32, so its int32 holds those bits.
+DLDataType type_for(const twinops_argument_info& argument, phi::DataType paddle) {
+  const DLDataType type = to_dlpack(paddle), words{kDLUInt, type.bits, type.lanes};
+  const bool as_words = type.code == kDLInt && !takes(argument, type) && takes(argument, words);
+  return as_words ? words : type;
+}
+
+DLDevice device_of(const phi::Place& place) {
+  switch (place.GetType()) {
+    case phi::AllocationType::CPU:
+    case phi::AllocationType::GPUPINNED:
+      return {kDLCPU, 0};
+    case phi::AllocationType::GPU:
+      return {kDLCUDA, place.GetDeviceId()};
+    default:
+      PD_THROW("twinops computes on Paddle's CPU and GPU places; this tensor lies on ",
+               place.DebugString(), ": move it with tensor.to(\"cpu\") or tensor.to(\"gpu\")");
+  }
+}
+
+}  // namespace
+
+phi::DataType to_paddle(DLDataType type) {
+  if (type.code == kDLUInt && type.bits == 32) return phi::DataType::INT32;
+  for (const TypePair& pair : kTypes)
+    if (pair.dlpack.code == type.code && pair.dlpack.bits == type.bits) return pair.paddle;
+  PD_THROW("Paddle has no tensors of twinops' type ", twinops_type_name(type));
+}
+
+View::View(const ::paddle::Tensor& tensor, const twinops_argument_info& argument)
+    : shape_(tensor.shape()) {
+  const auto& strides = tensor.strides();
+  strides_.assign(strides.Get(), strides.Get() + strides.size());
+  // A tensor without elements may have no memory, and no place that could be asked for.
+  void* data = tensor.numel() == 0 ? nullptr : const_cast<void*>(tensor.data());
+  view_ = {data,
+           device_of(tensor.place()),
+           static_cast<int>(shape_.size()),
+           type_for(argument, tensor.dtype()),
+           shape_.data(),
+           strides_.size() == shape_.size() ? strides_.data() : nullptr,
+           0};
+}
+
+void Views::add(const ::paddle::Tensor& tensor) { views_.emplace_back(tensor, argument_); }
+
+const DLTensor* const* Views::data() {
+  pointers_.clear();
+  for (const View& view : views_) pointers_.push_back(&view.tensor());
+  return pointers_.data();
+}
+
+void* stream_of([[maybe_unused]] const ::paddle::Tensor& tensor) {
+#if defined(PADDLE_WITH_CUDA)
+  if (tensor.place().GetType() == phi::AllocationType::GPU) return tensor.stream();
+#endif
+  return nullptr;
+}
+
+void* Scratch::allocate(void* self, size_t bytes, void*) {
+  Scratch& scratch = *static_cast<Scratch*>(self);
+  try {  // Paddle's allocators align to 64 bytes and more
+    scratch.tensors_.push_back(::paddle::experimental::empty({static_cast<int64_t>(bytes)},
+                                                             phi::DataType::UINT8, scratch.place_));
+    return scratch.tensors_.back().data();
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+}  // namespace twinops::paddle_host

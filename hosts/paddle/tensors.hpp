@@ -1,0 +1,58 @@
+// Paddle's tensors as DLPack views, and the streams and scratch memory of a call on them.
+#pragma once
+
+#include <paddle/phi/api/include/tensor.h>
+
+#include <vector>
+
+#include "twinops/twinops.h"
+
+namespace twinops::paddle_host {
+
+// The type of Paddle's that holds this one. Paddle has no kernels for uint32: int32 holds its bits.
+phi::DataType to_paddle(DLDataType type);
+
+// A view of a tensor's memory, with its strides, of a type that the argument takes if that is a
+// question of words. The tensor must outlive it.
+class View {
+ public:
+  View(const ::paddle::Tensor& tensor, const twinops_argument_info& argument);
+  View(View&&) = default;  // the vectors keep their memory
+  View(const View&) = delete;
+  const DLTensor& tensor() const { return view_; }
+
+ private:
+  std::vector<int64_t> shape_, strides_;
+  DLTensor view_;
+};
+
+// Views of the tensors of an argument, and the pointers to them that twinops takes.
+class Views {
+ public:
+  explicit Views(const twinops_argument_info& argument) : argument_(argument) {}
+  void add(const ::paddle::Tensor& tensor);
+  const DLTensor* const* data();
+  size_t size() const { return views_.size(); }
+
+ private:
+  const twinops_argument_info& argument_;
+  std::vector<View> views_;
+  std::vector<const DLTensor*> pointers_;
+};
+
+// The stream on which Paddle computes `tensor`; nullptr on the CPU.
+void* stream_of(const ::paddle::Tensor& tensor);
+
+// Scratch memory of Paddle's allocator, for twinops_execution: it is given back when this goes. On
+// a GPU Paddle's allocator keeps the order of the stream, so the kernels may still be running then.
+class Scratch {
+ public:
+  explicit Scratch(const phi::Place& place) : place_(place) {}
+  static void* allocate(void* self, size_t bytes, void* stream);
+
+ private:
+  phi::Place place_;
+  std::vector<::paddle::Tensor> tensors_;
+};
+
+}  // namespace twinops::paddle_host

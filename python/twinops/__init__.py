@@ -1,0 +1,8 @@
+"""twinops: operators whose CUDA kernel and CPU kernel are twins, equal to the last bit.
+
+`twinops.paddle` is the plugin for PaddlePaddle; `python -m twinops` runs the twinops command.
+"""
+
+from twinops._native import operators, version
+
+__all__ = ["operators", "version"]

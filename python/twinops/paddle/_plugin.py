@@ -1,0 +1,133 @@
+"""Loads the plugin into Paddle, and calls its operators by names instead of positions."""
+
+import functools
+
+from twinops._native import FOLDER, library, operators
+
+PREFIX = "twinops_"
+_PLUGIN = FOLDER / "libtwinops_paddle.so"
+_BUILT_FOR = FOLDER / "paddle_version.txt"
+_BUILD = "`python -m pip install --force-reinstall --no-deps .` in twinops' folder"
+
+
+def _import_paddle():
+    try:
+        import paddle
+    except ImportError as error:
+        raise ImportError(
+            "twinops.paddle needs PaddlePaddle, which this Python cannot import "
+            f"({error}): `python -m pip install paddlepaddle`"
+        ) from error
+    return paddle
+
+
+def check_version(paddle_version, built_for):
+    """Paddle promises that a plugin can be built for every version, not that one serves two."""
+    if built_for is None:
+        raise ImportError(
+            f"this twinops has no Paddle plugin ({_PLUGIN} is missing): no Paddle was found when it "
+            f"was installed. Install it again where Paddle is: {_BUILD}"
+        )
+    if built_for != paddle_version:
+        raise ImportError(
+            f"twinops' plugin was built for PaddlePaddle {built_for}; this is {paddle_version}. "
+            f"Build it for this one: {_BUILD}, or install paddlepaddle=={built_for}"
+        )
+
+
+def expected():
+    """The names under which the table's operators are registered: a gradient belongs to its
+    operator."""
+    names = set(operators())
+    return {PREFIX + n for n in names if n.removesuffix("_grad") not in names - {n}}
+
+
+@functools.cache
+def load():
+    """Registers every operator with Paddle, once a process."""
+    paddle = _import_paddle()
+    library()
+    built_for = _BUILT_FOR.read_text().strip() if _PLUGIN.exists() else None
+    check_version(paddle.version.full_version, built_for)
+    known = registered()
+    if known:
+        raise ImportError(
+            f"operators of the name {sorted(known)[0]} are registered in this process already, by "
+            "another copy of the twinops plugin. Load one only: Paddle would call the other's."
+        )
+    try:
+        # What paddle.utils.cpp_extension does; importing that would need an old setuptools.
+        new = paddle.framework.core.load_op_meta_info_and_register_op(str(_PLUGIN))
+        _prototypes().update_op_proto(new)
+    except Exception as error:
+        raise ImportError(
+            f"Paddle could not load {_PLUGIN}: {error}. A missing symbol means that it was built "
+            f"for another PaddlePaddle than {paddle.version.full_version}: {_BUILD}"
+        ) from error
+    missing = expected() - registered()
+    if missing:
+        raise ImportError(f"twinops' plugin did not register {sorted(missing)}: {_BUILD}")
+
+
+def _prototypes():
+    from paddle.base.framework import OpProtoHolder
+
+    return OpProtoHolder.instance()
+
+
+def registered():
+    """Operators named twinops_* that Paddle knows; gradients and variants (_variant) aside."""
+    names = (name for name in _prototypes().op_proto_map if name.startswith(PREFIX))
+    return {n for n in names if not n.endswith("_grad") and "_with_" not in n}
+
+
+@functools.cache
+def _gradient_if_given(op):
+    """Inputs that may be left out and have a gradient if they are not."""
+    known = _prototypes().op_proto_map
+    return [a.name for a in operators()[op].arguments if f"{PREFIX}{op}_with_{a.name}" in known]
+
+
+def _variant(op, inputs):
+    """Paddle's static graphs know no gradient with respect to an input that is not there: such an
+    operator is registered once for each choice of them (hosts/paddle/signature.hpp)."""
+    given = [name for name in _gradient_if_given(op) if inputs.get(name) is not None]
+    return PREFIX + op + ("_with_" + "_and_".join(given) if given else "")
+
+
+@functools.cache
+def _signature(name, op):
+    """Names of inputs, attributes with defaults, and outputs, in Paddle's order."""
+    prototype = _prototypes().get_op_proto(name)
+    inputs = tuple(p.name.split("@")[0] for p in prototype.inputs)
+    outputs = tuple(p.name.split("@")[0] for p in prototype.outputs)
+    defaults = dict(operators()[op].attributes)
+    # The plugin's own: the type of an optional output, left out by "", and the size of an output.
+    defaults.update({f"{name}_type": "" for name in outputs}, k=0)
+    attributes = (p.name for p in prototype.attrs if p.name in defaults)  # the others are Paddle's
+    return inputs, {name: defaults[name] for name in attributes}, outputs
+
+
+def run(op, inputs, attributes=None):
+    """Calls an operator of the table: `run("softmax", {"x": x}, {"axis": 1})`.
+
+    Inputs and attributes that are left out are not there, or have their defaults. Returns the list
+    of outputs; an optional output is asked for by the attribute `<output>_type`. Works in dygraph
+    and while a static graph is being made.
+    """
+    from paddle import _C_ops
+
+    name = _variant(op, inputs)
+    input_names, defaults, _ = _signature(name, op)
+    attributes = attributes or {}
+    given = {k for k, v in inputs.items() if v is not None}
+    unknown = (given - set(input_names)) | (set(attributes) - set(defaults))
+    if unknown:
+        raise TypeError(
+            f"{name} has no {', '.join(sorted(unknown))}; its inputs are "
+            f"{', '.join(input_names)}, its attributes {', '.join(defaults)}"
+        )
+    values = [inputs.get(n) for n in input_names]
+    # An attribute has its default's type: True for 1 would be refused.
+    values += [type(d)(attributes.get(n, d)) for n, d in defaults.items()]
+    return _C_ops._run_custom_op(name, *values)

@@ -1,0 +1,338 @@
+"""Paddle's functions, computed by twinops: names, defaults and refusals are Paddle's.
+
+What a function takes beyond Paddle's arguments is by keyword only: `generator` draws from another
+random sequence than the default one; `mask` says what the backward pass of a dropout reads:
+"bits" (an eighth of a byte an element), "bytes", or None: the mask is drawn again.
+"""
+
+import math
+import numbers
+
+import paddle
+from paddle.jit.marker import unified
+
+from twinops.paddle._plugin import run
+from twinops.paddle.generator import default_generator, signed
+
+_MASK_TYPES = {"bits": "uint32", "bytes": "bool", None: ""}
+_MODES = {"upscale_in_train": "upscale_in_train", "downscale_in_infer": "downgrade_in_infer"}
+
+
+# ---- softmax -------------------------------------------------------------------------------------
+# Beyond Paddle's arguments, of v = scale * x + mask: `mask`, broadcast to x, is added, or, bool, not
+# 0 means masked out; `lengths`: how many elements of a row count; `causal`: row i sees columns 0 to
+# i + `causal_offset`; `masked_rows`: what a row that is masked out throughout gives, "nan" (as
+# Paddle) or "zeros".
+
+
+def _mask_for(x, mask):
+    """A mask of another floating type than twinops takes with x is converted."""
+    wide = x.dtype in (paddle.float16, paddle.bfloat16) and mask.dtype == paddle.float32
+    kept = wide or mask.dtype in (x.dtype, paddle.bool, paddle.uint8)
+    return mask if kept else mask.astype(x.dtype)
+
+
+def _softmax(op, x, axis, dtype, mask, lengths, **attributes):
+    if dtype is not None:
+        x = paddle.cast(x, dtype)
+    inputs = {"x": x, "lengths": lengths, "mask": None if mask is None else _mask_for(x, mask)}
+    if x.ndim == 0:  # Paddle takes a tensor without dimensions as a row of one
+        inputs["x"] = paddle.reshape(x, [1])
+        return run(op, inputs, attributes)[0].reshape([])
+    return run(op, inputs, {"axis": axis, **attributes})[0]
+
+
+@unified
+def softmax(
+    x,
+    axis=-1,
+    dtype=None,
+    name=None,
+    *,
+    mask=None,
+    lengths=None,
+    scale=1.0,
+    causal=False,
+    causal_offset=0,
+    masked_rows="nan",
+):
+    """paddle.nn.functional.softmax."""
+    masks = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
+    return _softmax("softmax", x, axis, dtype, mask, lengths, masked_rows=masked_rows, **masks)
+
+
+@unified
+def log_softmax(
+    x,
+    axis=-1,
+    dtype=None,
+    name=None,
+    *,
+    mask=None,
+    lengths=None,
+    scale=1.0,
+    causal=False,
+    causal_offset=0,
+    masked_rows="nan",
+):
+    """paddle.nn.functional.log_softmax."""
+    masks = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
+    return _softmax("log_softmax", x, axis, dtype, mask, lengths, masked_rows=masked_rows, **masks)
+
+
+@unified
+def fused_softmax_mask(x, mask, name=None):
+    """paddle.incubate.softmax_mask_fuse: softmax(x + mask) along the last axis, on every device and
+    for every shape that broadcasts. As Paddle's, it has no gradient with respect to the mask."""
+    return softmax(x, mask=mask)
+
+
+@unified
+def fused_softmax_mask_upper_triangle(x, name=None):
+    """paddle.incubate.softmax_mask_fuse_upper_triangle: softmax along the last axis, where row i sees
+    columns 0 to i."""
+    return softmax(x, causal=True)
+
+
+@unified
+def softmax_dropout(
+    x,
+    p=0.5,
+    axis=-1,
+    training=True,
+    mode="upscale_in_train",
+    *,
+    generator=None,
+    mask=None,
+    lengths=None,
+    **row_masks,
+):
+    """dropout(softmax(x)) in one pass, bit for bit: what attention does with its scores. `mask`,
+    `lengths` and the rest are softmax's."""
+    inputs = {"x": x, "lengths": lengths, "mask": None if mask is None else _mask_for(x, mask)}
+    wants_gradient = paddle.is_grad_enabled() and not x.stop_gradient
+    kept = {"probabilities_type": "same" if wants_gradient else "", "dropout_mask_type": "uint32"}
+    more, attributes = _random_arguments(x, p, None, training, mode, generator)
+    attributes.update(row_masks, axis=axis, **kept)
+    return run("softmax_dropout", {**inputs, **more}, attributes)[0]
+
+
+# ---- dropout -------------------------------------------------------------------------------------
+
+
+def _check_dropout(p, mode):
+    if not isinstance(p, numbers.Real) or isinstance(p, bool):
+        raise TypeError(f"p argument should be a number; got {type(p).__name__}")
+    if not 0 <= p <= 1:
+        raise ValueError(f"p argument should between 0 and 1; got {p}")
+    if mode not in _MODES:
+        raise ValueError(
+            f"mode argument should be 'downscale_in_infer' or 'upscale_in_train'; got {mode!r}"
+        )
+
+
+def _shared_axes(x, axis):
+    """Paddle names the axes along which elements are dropped apart; twinops those along which they
+    are not."""
+    if axis is None:
+        return []
+    axes = [axis] if isinstance(axis, int) else list(axis)
+    if not axes or min(axes) < 0 or max(axes) >= x.ndim or len(axes) > x.ndim:
+        raise ValueError(
+            "axis value should be greater than or equal to 0 and less than dimensions of "
+            f"x:{x.ndim}, but get axis value:{axis}"
+        )
+    return [i for i in range(x.ndim) if i not in axes]
+
+
+def _words(x, shared):
+    """Words that a call draws: a multiple of 4. Unknown sizes are a program's, which counts anew."""
+    draws = math.prod(max(n, 0) for i, n in enumerate(x.shape) if i not in shared)
+    return (draws + 3) // 4 * 4
+
+
+def _random_arguments(x, p, axis, training, mode, generator):
+    """What every operator of the family is given to drop elements of x: (inputs, attributes)."""
+    _check_dropout(p, mode)
+    shared = _shared_axes(x, axis)
+    attributes = {
+        "p": p,
+        "mode": _MODES[mode],
+        "training": training,
+        "shared_axes": ",".join(map(str, shared)),
+    }
+    if not training or p in (0, 1):
+        return {}, attributes
+    inputs, random = (generator or default_generator()).random_arguments(_words(x, shared))
+    return inputs, {**attributes, **random}
+
+
+def _drop(op, inputs, p, axis, training, mode, generator, mask):
+    """[y, mask or a tensor without elements]."""
+    if mask not in _MASK_TYPES:
+        raise ValueError(f"mask argument should be 'bits', 'bytes' or None; got {mask!r}")
+    more, attributes = _random_arguments(inputs["x"], p, axis, training, mode, generator)
+    return run(op, {**inputs, **more}, {**attributes, "mask_type": _MASK_TYPES[mask]})
+
+
+@unified
+def dropout(
+    x,
+    p=0.5,
+    axis=None,
+    training=True,
+    inplace=False,
+    mode="upscale_in_train",
+    name=None,
+    *,
+    generator=None,
+    mask="bits",
+):
+    """paddle.nn.functional.dropout."""
+    if isinstance(inplace, str):  # before Paddle 3.3 `mode` stood in this place
+        inplace, mode = False, inplace
+    if inplace:
+        raise NotImplementedError("twinops' dropout has no inplace: use y = dropout(x)")
+    return _drop("dropout", {"x": x}, p, axis, training, mode, generator, mask)[0]
+
+
+def _channel_axes(x, data_format, rank, formats):
+    if x.ndim != rank:
+        raise ValueError(f"dimensions of x should be {rank}, but received {x.ndim} != {rank}")
+    if data_format not in formats:
+        raise ValueError(
+            f"Attr(data_format) should be {' or '.join(map(repr, formats))}; got {data_format!r}"
+        )
+    return [0, 1] if data_format.startswith("NC") else [0, rank - 1]
+
+
+@unified
+def dropout2d(x, p=0.5, training=True, data_format="NCHW", name=None, *, generator=None):
+    """paddle.nn.functional.dropout2d: whole channels are dropped."""
+    axes = _channel_axes(x, data_format, 4, ("NCHW", "NHWC"))
+    return dropout(x, p, axes, training, generator=generator, mask=None)
+
+
+@unified
+def dropout3d(x, p=0.5, training=True, data_format="NCDHW", name=None, *, generator=None):
+    """paddle.nn.functional.dropout3d: whole channels are dropped."""
+    axes = _channel_axes(x, data_format, 5, ("NCDHW", "NDHWC"))
+    return dropout(x, p, axes, training, generator=generator, mask=None)
+
+
+@unified
+def bitmask_dropout(x, p=0.5, axis=None, training=True, mode="upscale_in_train", *, generator=None):
+    """Dropout that gives its mask too, as ONNX Runtime's BitmaskDropout: (y, mask). The mask is int32
+    of ceil(n / 32) elements: element e is bit e % 32 of word e // 32, 1 = kept."""
+    y, mask = _drop("dropout", {"x": x}, p, axis, training, mode, generator, "bits")
+    mask.stop_gradient = True
+    return y, mask
+
+
+@unified
+def fused_dropout_add(
+    x, y, p=0.5, training=True, mode="upscale_in_train", name=None, *, generator=None, mask="bits"
+):
+    """paddle.incubate.nn.functional.fused_dropout_add: dropout(x) + y in one pass."""
+    return bias_dropout_residual(x, None, y, p, training, mode, generator=generator, mask=mask)
+
+
+@unified
+def bias_dropout_residual(
+    x,
+    bias=None,
+    residual=None,
+    p=0.5,
+    training=True,
+    mode="upscale_in_train",
+    *,
+    generator=None,
+    mask="bits",
+):
+    """dropout(x + bias) + residual in one pass; bias of the last dimension's shape or of x's."""
+    inputs = {"x": x, "bias": bias, "residual": residual}
+    return _drop("bias_dropout_residual", inputs, p, None, training, mode, generator, mask)[0]
+
+
+# ---- random numbers ------------------------------------------------------------------------------
+
+
+def _fill(op, shape, seed, offset, attributes):
+    inputs = {"like": paddle.empty(shape, "uint8")}
+    if seed is None:
+        more, random = default_generator().random_arguments((math.prod(shape) + 3) // 4 * 4)
+        return run(op, {**inputs, **more}, {**random, **attributes})[0]
+    return run(op, inputs, {"seed": signed(seed), "offset": offset, **attributes})[0]
+
+
+@unified
+def philox_words(shape, seed=None, offset=0, **attributes):
+    """Random 32-bit words, as int32: those that `dropout` of this shape draws. Without a seed they
+    are the default generator's next. Attributes are the operator's: subsequence, layout, ..."""
+    return _fill("philox_words", shape, seed, offset, attributes)
+
+
+@unified
+def uniform(shape, seed=None, offset=0, **attributes):
+    """Random float32 in (0, 1], the numbers of curand_uniform."""
+    return _fill("uniform", shape, seed, offset, attributes)
+
+
+@unified
+def random_projection(x, k, seed, s=3.0, **attributes):
+    """The rows of x, its last axis, in k dimensions, their distances kept: x times a sparse matrix that
+    is drawn from the seed as it is used. The same seed is the same matrix."""
+    return run("random_projection", {"x": x}, {"k": k, "seed": signed(seed), "s": s, **attributes})[0]
+
+
+# ---- loss scaling --------------------------------------------------------------------------------
+
+
+def _memory_of(xs):
+    """The tensors without their history: Paddle refuses to write in place what may want a gradient."""
+    return [x.detach() for x in xs] if paddle.in_dynamic_mode() else list(xs)
+
+
+@paddle.no_grad()
+def check_finite_and_unscale(xs, scale, check="output"):
+    """Multiplies every tensor of a list with 1 / scale, in place, and returns (xs, found_inf): a bool
+    tensor of one element. The list may mix types."""
+    xs = list(xs)
+    if not xs:
+        return xs, paddle.zeros([1], "bool")
+    inputs = {"x": _memory_of(xs), "scale": scale}
+    # A new found_inf begins as false.
+    return xs, run("check_finite_and_unscale", inputs, {"check": check, "reset": True})[-1]
+
+
+@paddle.no_grad()
+def update_loss_scaling(
+    xs,
+    found_inf,
+    prev_loss_scaling,
+    num_good_steps,
+    num_bad_steps,
+    incr_every_n_steps,
+    decr_every_n_nan_or_inf,
+    incr_ratio,
+    decr_ratio,
+    stop_update=False,
+):
+    """A step of dynamic loss scaling, in place: the scale, the two counts (int32) and, if something
+    was found, the tensors, which become 0."""
+    inputs = {
+        "x": _memory_of(xs),
+        "found_inf": found_inf,
+        "scale": prev_loss_scaling,
+        "good_steps": num_good_steps,
+        "bad_steps": num_bad_steps,
+    }
+    attributes = {
+        "incr_every_n_steps": incr_every_n_steps,
+        "decr_every_n_nan_or_inf": decr_every_n_nan_or_inf,
+        "incr_ratio": incr_ratio,
+        "decr_ratio": decr_ratio,
+        "stop_update": stop_update,
+    }
+    run("update_loss_scaling", inputs, attributes)
+    return xs, prev_loss_scaling, num_good_steps, num_bad_steps

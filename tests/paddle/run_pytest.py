@@ -1,0 +1,18 @@
+"""ctest's way to pytest: run_pytest.py SITE [ARGUMENT...], with the Python that has Paddle. SITE is
+the folder of the installed package twinops. Exit status 77 with the reason if pytest is not there."""
+
+import os
+import sys
+
+try:
+    import pytest
+except ImportError:
+    print(f"skipped: {sys.executable} has no pytest: python -m pip install -r "
+          "hosts/paddle/requirements.txt")
+    sys.exit(77)
+
+site, arguments = os.path.abspath(sys.argv[1]), sys.argv[2:]
+sys.path.insert(0, site)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
+os.environ.setdefault("GLOG_minloglevel", "2")
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *arguments]))

@@ -1,0 +1,184 @@
+"""Static graphs: to_static by syntax tree and by bytecode, programs of the user's, and programs that
+are saved, loaded and run for inference."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import paddle
+import pytest
+from paddle.static import InputSpec
+
+import twinops.paddle as tp
+
+F = tp.functional
+
+
+class Net(paddle.nn.Layer):
+    """Every function that has a place in a network."""
+
+    def __init__(self, p=0.5):
+        super().__init__()
+        self.p = p
+        self.linear = paddle.nn.Linear(8, 8)
+        self.dropout = tp.Dropout(p)
+        self.softmax = tp.Softmax()
+
+    def forward(self, x):
+        h = self.dropout(self.linear(x))
+        h = F.fused_dropout_add(h, x, self.p, self.training)
+        h = F.bias_dropout_residual(h, self.linear.bias, None, self.p, self.training)
+        h = h + F.softmax_dropout(h, self.p, training=self.training, causal=True)
+        image = F.dropout2d(h.reshape([-1, 8, 1, 1]), self.p, self.training)
+        return F.log_softmax(h) + self.softmax(image.reshape([-1, 8]))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("full_graph", [True, False])
+def test_a_traced_network_gives_the_bits_of_the_eager_one(full_graph, training, rng):
+    net, traced = Net(0.0), paddle.jit.to_static(Net(0.0), full_graph=full_graph)
+    traced.set_state_dict(net.state_dict())
+    for n in (net, traced):
+        n.train() if training else n.eval()
+    for rows in (3, 5):
+        array = rng.standard_normal([rows, 8]).astype("float32")
+        x = paddle.to_tensor(array, stop_gradient=False)
+        t = paddle.to_tensor(array, stop_gradient=False)
+        net.clear_gradients()
+        traced.clear_gradients()
+        y, z = net(x), traced(t)
+        assert np.array_equal(y.numpy(), z.numpy())
+        if training:  # Paddle's traced networks have no backward pass otherwise
+            y.sum().backward()
+            z.sum().backward()
+            np.testing.assert_allclose(x.grad.numpy(), t.grad.numpy(), rtol=1e-6, atol=1e-7)
+            for a, b in zip(net.parameters(), traced.parameters()):
+                np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("full_graph", [True, False])
+def test_every_run_of_a_traced_function_draws_anew(full_graph):
+    @paddle.jit.to_static(full_graph=full_graph)
+    def f(x):
+        return F.dropout(x, 0.5), F.dropout(x, 0.5)
+
+    def runs():
+        x = paddle.ones([64])
+        return [y.numpy() for _ in range(3) for y in f(x)]
+
+    runs()  # traced
+    paddle.seed(8)
+    first = runs()
+    for i in range(len(first)):
+        for k in range(i):
+            assert not np.array_equal(first[i], first[k]), (i, k)
+    paddle.seed(8)
+    for a, b in zip(first, runs()):
+        assert np.array_equal(a, b)
+
+
+def test_the_backward_pass_of_a_traced_dropout_has_its_mask():
+    @paddle.jit.to_static(full_graph=True)
+    def f(x):
+        return F.dropout(x, 0.5, mask=None), F.dropout(x, 0.5)
+
+    for _ in range(3):
+        for which in (0, 1):
+            x = paddle.ones([64])
+            x.stop_gradient = False
+            y = f(x)[which]
+            y.sum().backward()
+            assert np.array_equal(x.grad.numpy(), y.numpy())
+
+
+def test_unknown_dimensions(rng):
+    @paddle.jit.to_static(full_graph=True, input_spec=[InputSpec([None, None], "float32")])
+    def f(x):
+        return F.softmax(x, 0), F.dropout(x, 0.5)
+
+    for shape in ([3, 4], [5, 2]):
+        x = paddle.to_tensor(rng.standard_normal(shape).astype("float32"))
+        softmax, dropped = f(x)
+        assert np.array_equal(softmax.numpy(), F.softmax(x, 0).numpy())
+        kept = dropped.numpy() != 0
+        assert np.array_equal(dropped.numpy()[kept], 2 * x.numpy()[kept])
+
+
+def test_a_dropout_in_a_loop_draws_anew_each_time():
+    @paddle.jit.to_static(full_graph=True)
+    def f(n):
+        i = paddle.zeros([1], "int64")
+        kept = paddle.zeros([256])
+        while i < n:
+            kept = kept + F.dropout(paddle.ones([256]), 0.5)
+            i = i + 1
+        return kept
+
+    # The same mask four times would give 0 and 8 only.
+    assert len(np.unique(f(paddle.full([1], 4, "int64")).numpy())) > 2
+
+
+@pytest.fixture
+def saved(tmp_path):
+    net = Net()
+    net.eval()
+    path = str(tmp_path / "net")
+    paddle.jit.save(net, path, input_spec=[InputSpec([None, 8], "float32")])
+    return net, path
+
+
+def test_a_saved_program_is_loaded(saved, rng):
+    net, path = saved
+    loaded = paddle.jit.load(path)
+    x = paddle.to_tensor(rng.standard_normal([4, 8]).astype("float32"))
+    assert np.array_equal(loaded(x).numpy(), net(x).numpy())
+
+
+RUN_SAVED = """
+import sys, numpy as np, paddle, twinops.paddle
+from paddle import inference
+path, x, y = sys.argv[1], np.load(sys.argv[2]), sys.argv[3]
+predictor = inference.create_predictor(inference.Config(path + ".json", path + ".pdiparams"))
+predictor.get_input_handle(predictor.get_input_names()[0]).copy_from_cpu(x)
+predictor.run()
+np.save(y, predictor.get_output_handle(predictor.get_output_names()[0]).copy_to_cpu())
+"""
+
+
+def test_a_saved_program_runs_in_another_process(saved, tmp_path, rng):
+    net, path = saved
+    x = rng.standard_normal([4, 8]).astype("float32")
+    np.save(tmp_path / "x.npy", x)
+    command = [sys.executable, "-c", RUN_SAVED, path, tmp_path / "x.npy", tmp_path / "y.npy"]
+    subprocess.run(command, check=True, env=dict(os.environ, GLOG_minloglevel="2"))
+    assert np.array_equal(np.load(tmp_path / "y.npy"), net(paddle.to_tensor(x)).numpy())
+
+
+STATIC = """
+import numpy as np, paddle, twinops.paddle as tp
+paddle.enable_static()
+main, startup = paddle.static.Program(), paddle.static.Program()
+with paddle.static.program_guard(main, startup):
+    x = paddle.static.data("x", [None, 16], "float32")
+    weight = paddle.static.create_parameter([16, 16], "float32")
+    dropped = tp.functional.dropout(paddle.matmul(x, weight) * 0 + 1, 0.5)
+    loss = tp.functional.softmax(dropped + weight[:1]).square().mean()
+    paddle.optimizer.SGD(1.0).minimize(loss)
+executor = paddle.static.Executor()
+executor.run(startup)
+feed = {"x": np.ones([4, 16], "float32")}
+runs = [executor.run(main, feed=feed, fetch_list=[dropped, loss]) for _ in range(3)]
+assert not np.array_equal(runs[0][0], runs[1][0])
+assert not np.array_equal(runs[1][0], runs[2][0])
+assert set(np.unique(runs[0][0])) == {0.0, 2.0}
+assert runs[0][1] != runs[2][1]
+print("static graph trained")
+"""
+
+
+def test_a_static_graph_of_the_users():
+    run = [sys.executable, "-c", STATIC]
+    assert "static graph trained" in subprocess.run(
+        run, check=True, capture_output=True, text=True
+    ).stdout

@@ -1,0 +1,138 @@
+"""The random state: it follows paddle.seed, is saved and restored, is the same after recomputation;
+and what is drawn is the contract's sequence."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import paddle
+from paddle.distributed.fleet.utils import recompute
+
+import twinops.paddle as tp
+
+F = tp.functional
+
+
+def draw(n=64):
+    return F.dropout(paddle.ones([n]), 0.5).numpy()
+
+
+def test_paddle_seed_begins_again():
+    paddle.seed(11)
+    first, second = draw(), draw()
+    assert not np.array_equal(first, second)
+    paddle.seed(11)
+    assert np.array_equal(draw(), first) and np.array_equal(draw(), second)
+    paddle.seed(12)
+    assert not np.array_equal(draw(), first)
+
+
+def test_a_seed_that_was_given_behind_our_back_is_seen():
+    paddle.framework.core.default_cpu_generator().manual_seed(77)
+    hidden = draw()
+    paddle.seed(77)
+    assert np.array_equal(draw(), hidden)
+
+
+def test_calls_draw_behind_each_other():
+    paddle.seed(0x1234)
+    draws = np.concatenate([draw(10), draw(64), draw(3)])
+    words = F.philox_words([80], seed=0x1234).numpy().view(np.uint32)
+    uniform = words.astype(np.float64) * 2.0**-32 + 2.0**-33  # curand_uniform, in double
+    kept = uniform < 0.5
+    expected = np.concatenate([kept[:10], kept[12:76], kept[76:79]])
+    assert np.array_equal(draws != 0, expected)
+    assert tp.default_generator().offset() == 80
+
+
+def test_nothing_is_drawn_where_nothing_is_dropped():
+    paddle.seed(1)
+    x = paddle.ones([8])
+    for arguments in ({"p": 0.0}, {"p": 1.0}, {"training": False}):
+        F.dropout(x, **arguments)
+    assert tp.default_generator().offset() == 0
+
+
+def test_the_state_is_saved_and_restored(tmp_path):
+    paddle.seed(21)
+    draw()
+    paddle.save({"random": tp.default_generator().state_dict()}, str(tmp_path / "checkpoint"))
+    expected = draw(), draw()
+    paddle.seed(99)  # another process has another seed
+    tp.default_generator().set_state_dict(paddle.load(str(tmp_path / "checkpoint"))["random"])
+    assert np.array_equal(draw(), expected[0]) and np.array_equal(draw(), expected[1])
+
+
+def test_a_generator_of_its_own_does_not_follow():
+    mine = tp.Generator(5)
+    first = F.dropout(paddle.ones([64]), 0.5, generator=mine).numpy()
+    paddle.seed(1)
+    second = F.dropout(paddle.ones([64]), 0.5, generator=mine).numpy()
+    mine.manual_seed(5)
+    assert np.array_equal(F.dropout(paddle.ones([64]), 0.5, generator=mine).numpy(), first)
+    assert np.array_equal(F.dropout(paddle.ones([64]), 0.5, generator=mine).numpy(), second)
+
+
+def test_threads_never_take_the_same_words():
+    mine = tp.Generator(1)
+    with ThreadPoolExecutor(8) as pool:
+        offsets = list(pool.map(lambda _: mine.reserve(4)[1], range(4000)))
+    assert sorted(offsets) == list(range(0, 16000, 4))
+
+
+def test_a_seed_of_64_bits():
+    big = (1 << 64) - 3
+    words = F.philox_words([8], seed=big).numpy()
+    kept = F.dropout(paddle.ones([8]), 0.5, generator=tp.Generator(big)).numpy() != 0
+    assert np.array_equal(kept, words.view(np.uint32) < 0x7FFFFFC0)
+
+
+class Block(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear = paddle.nn.Linear(16, 16)
+        self.dropout = tp.Dropout(0.5)
+
+    def forward(self, x):
+        return self.dropout(paddle.tanh(self.dropout(self.linear(x))))
+
+
+def test_recomputation_draws_the_same_masks(rng):
+    block = Block()
+    array = rng.standard_normal([8, 16]).astype("float32")
+
+    def gradients(through):
+        paddle.seed(3)
+        block.clear_gradients()
+        x = paddle.to_tensor(array, stop_gradient=False)
+        y = through(block, x)
+        after_forward = tp.default_generator().offset()
+        F.dropout(x)  # another call, before the backward pass recomputes
+        y.sum().backward()
+        return x.grad.numpy(), block.linear.weight.grad.numpy(), after_forward, draw()
+
+    plain = gradients(lambda f, x: f(x))
+    again = gradients(recompute)
+    for a, b in zip(plain, again):
+        assert np.array_equal(a, b)
+
+
+def test_the_trackers_seeds_have_offsets_of_their_own():
+    from paddle.distributed.fleet.meta_parallel import get_rng_state_tracker
+
+    tracker = get_rng_state_tracker()
+    tracker.reset()
+    paddle.seed(1)
+    first = draw()
+    paddle.seed(1)
+    tracker.add("local", 1001)
+    paddle.seed(1)
+    assert np.array_equal(draw(), first)
+    with tracker.rng_state("local"):
+        inside = draw()
+    second = draw()
+    with tracker.rng_state("local"):
+        inside_again = draw()
+    tracker.reset()
+    assert not np.array_equal(first, second)
+    assert not np.array_equal(inside, inside_again)
+    assert not np.array_equal(inside, second)

@@ -1,0 +1,46 @@
+"""The Python snippets of README.md and docs/hosts/paddle.md run as they are printed; a text block that
+follows one is what it prints."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def snippets():
+    for document in ("README.md", "docs/hosts/paddle.md"):
+        text = (ROOT / document).read_text()
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+        for i, (language, code) in enumerate(blocks):
+            after = blocks[i + 1] if i + 1 < len(blocks) else ("", "")
+            if language == "python":
+                expected = after[1] if after[0] == "text" else None
+                yield pytest.param(code, expected, id=f"{document}-{i}")
+
+
+SNIPPETS = list(snippets())
+
+
+def test_there_are_some():
+    for document in ("README.md", "docs/hosts/paddle.md"):
+        assert any(s.id.startswith(document) for s in SNIPPETS)
+    assert any(s.values[1] for s in SNIPPETS)
+
+
+@pytest.mark.parametrize("code, expected", SNIPPETS)
+def test_it_runs_as_printed(code, expected, tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "GLOG_minloglevel": "2"},
+    )
+    assert run.returncode == 0, run.stderr
+    if expected is not None:
+        assert run.stdout == expected
