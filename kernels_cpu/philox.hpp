@@ -1,14 +1,13 @@
-// Philox by vectors: 64 or 128 words a step in the order of elements, whatever the width
-// of the instruction set. Only files compiled once an instruction set include this.
+// Philox by vectors: 64 or 128 words a step in the order of elements, whatever the width of the
+// instruction set. Only files compiled once an instruction set include this.
 //
-// A round costs a vector of blocks two multiplications, two shifts and two three-way exclusive ors
-// (twice two where the set has no three-way one). What makes it no more than that:
+// A round costs a vector of blocks two multiplications, two shifts and four exclusive ors, which
+// compilers join in two where the set has one of three. What makes it no more than that:
 //   - words lie in 64-bit places, where the multiplier finds and leaves them: no shuffle in a round
 //   - blocks of one sequence differ in the low word of the counter alone: of the first three rounds
 //     half is done once for all of them (PhiloxFamily)
-//   - several vectors go in step, so that they fill one another's latency: no processor looks far
-//   enough
-//     ahead to find another round's work behind a whole chain of ten
+//   - several vectors go in step and fill one another's latency: no processor looks far enough
+//     ahead to find other work behind a chain of ten rounds
 //   - a lane's block is chosen so that words fall into the order of elements by two unpackings
 // Tried: high halves through memory, where loads duplicate them without a shift: slower, by the
 // latency of forwarding.
@@ -41,6 +40,9 @@ struct WideWords {
     for (int k = 0; k < kVectors; ++k) words.v[k] = f(k);
     return words;
   }
+  TWINOPS_INLINE friend WideWords operator^(WideWords a, WideWords b) {
+    return each([&](int k) { return a.v[k] ^ b.v[k]; });
+  }
   TWINOPS_INLINE friend WideWords multiply_wide(WideWords a, std::uint32_t b, WideWords& high) {
     const Batch factor(std::uint64_t{b});
     const auto product = each([&](int k) { return Batch(isa::multiply_low(a.v[k], factor)); });
@@ -48,26 +50,6 @@ struct WideWords {
     return product;
   }
 };
-
-// a ^ b, not computed yet: a third may follow, and where the instruction set has an exclusive or of
-// three it is one operation.
-template <class Isa>
-struct WideXor {
-  WideWords<Isa> a, b;
-  TWINOPS_INLINE operator WideWords<Isa>() const {
-    return WideWords<Isa>::each([&](int k) { return a.v[k] ^ b.v[k]; });
-  }
-};
-template <class Isa>
-TWINOPS_INLINE WideXor<Isa> operator^(WideWords<Isa> a, WideWords<Isa> b) {
-  return {a, b};
-}
-template <class Isa>
-TWINOPS_INLINE WideWords<Isa> operator^(WideXor<Isa> x, WideWords<Isa> c) {
-  using Batch = typename WideWords<Isa>::Batch;
-  return WideWords<Isa>::each(
-      [&](int k) { return Batch(isa::exclusive_or(x.a.v[k], x.b.v[k], c.v[k])); });
-}
 
 // What the blocks of a sequence have in common, spread over vectors once. `high`: the upper half of
 // their numbers.

@@ -1,11 +1,10 @@
 // The primitives on 32-bit words that xsimd lacks, from the instruction set that this object is
 // compiled for:
-//   multiply_low(a, b)     in each 64-bit place, the product of the low 32-bit words
-//   exclusive_or(a, b, c)  of three
-//   pair_low(even, odd)    the low words of both, by turns
-//   unpack_pairs(a, b)     in each 128-bit part: a = the first places of both, b = the second
-//   mask_word(m)           a bit a lane, as the low bits of a word
-//   lanes_of(bits)         the reverse
+//   multiply_low(a, b)   in each 64-bit place, the product of the low 32-bit words
+//   pair_low(even, odd)  the low words of both, by turns
+//   unpack_pairs(a, b)   in each 128-bit part: a = the first places of both, b = the second
+//   mask_word(m)         a bit a lane, as the low bits of a word
+//   lanes_of(bits)       the reverse
 #pragma once
 
 #include "kernels_cpu/vec.hpp"
@@ -15,9 +14,6 @@ namespace twinops::isa {
 #if defined(__AVX512BW__)
 
 TWINOPS_INLINE __m512i multiply_low(__m512i a, __m512i b) { return _mm512_mul_epu32(a, b); }
-TWINOPS_INLINE __m512i exclusive_or(__m512i a, __m512i b, __m512i c) {
-  return _mm512_ternarylogic_epi32(a, b, c, 0x96);
-}
 TWINOPS_INLINE __m512i pair_low(__m512i even, __m512i odd) {
   return _mm512_mask_shuffle_epi32(even, 0xaaaa, odd, _MM_PERM_CCAA);
 }
@@ -30,9 +26,6 @@ TWINOPS_INLINE void unpack_pairs(__m512i& a, __m512i& b) {
 #elif defined(__AVX2__)
 
 TWINOPS_INLINE __m256i multiply_low(__m256i a, __m256i b) { return _mm256_mul_epu32(a, b); }
-TWINOPS_INLINE __m256i exclusive_or(__m256i a, __m256i b, __m256i c) {
-  return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
-}
 TWINOPS_INLINE __m256i pair_low(__m256i even, __m256i odd) {
   return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
@@ -45,9 +38,6 @@ TWINOPS_INLINE void unpack_pairs(__m256i& a, __m256i& b) {
 #elif defined(__SSE2__)
 
 TWINOPS_INLINE __m128i multiply_low(__m128i a, __m128i b) { return _mm_mul_epu32(a, b); }
-TWINOPS_INLINE __m128i exclusive_or(__m128i a, __m128i b, __m128i c) {
-  return _mm_xor_si128(_mm_xor_si128(a, b), c);
-}
 TWINOPS_INLINE __m128i pair_low(__m128i even, __m128i odd) {
   const __m128i low = _mm_set1_epi64x(0xffffffff);
   return _mm_or_si128(_mm_and_si128(even, low), _mm_slli_epi64(odd, 32));
@@ -62,9 +52,6 @@ TWINOPS_INLINE void unpack_pairs(__m128i& a, __m128i& b) {
 
 TWINOPS_INLINE uint64x2_t multiply_low(uint64x2_t a, uint64x2_t b) {
   return vmull_u32(vmovn_u64(a), vmovn_u64(b));
-}
-TWINOPS_INLINE uint64x2_t exclusive_or(uint64x2_t a, uint64x2_t b, uint64x2_t c) {
-  return veorq_u64(veorq_u64(a, b), c);
 }
 TWINOPS_INLINE uint32x4_t pair_low(uint64x2_t even, uint64x2_t odd) {
   return vreinterpretq_u32_u64(vsliq_n_u64(even, odd, 32));
