@@ -111,7 +111,7 @@ void add_rules(Cases& cases, DLDataType type) {
   for (const double p : {0.0, 0x1p-149, 0.1, 0.999, 1.0})
     for (const char* mode : {"upscale_in_train", "downgrade_in_infer"})
       for (const bool training : {true, false})
-        cases.add(std::string("p ") + std::to_string(p) + ", " + mode +
+        cases.add(std::string("p ") + (p == 0x1p-149 ? "2^-149" : std::to_string(p)) + ", " + mode +
                       (training ? ", training" : ", inference"),
                   type, {5, 300}, {.p = p, .mode = mode, .training = training});
   for (const RandomSpec& random : random_specs())

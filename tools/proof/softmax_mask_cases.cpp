@@ -37,7 +37,8 @@ void add(std::vector<Case>& cases, const char* op, DLDataType type, const Shape&
          const MaskSpec& spec, const Placement& placement = {}) {
   std::string name = name_of(shape) + ", " + spec.name;
   if (placement.axis != -1) name += ", axis " + std::to_string(placement.axis);
-  if (!placement.strides.empty()) name += ", strided";
+  if (!placement.strides.empty())
+    name += placement.strides.back() == 1 ? ", rows apart" : ", strided";
   if (placement.over) name += ", in place";
   std::string reported = twinops_type_name(type);
   if (placement.out) {

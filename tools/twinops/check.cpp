@@ -80,8 +80,11 @@ Checker::Failure Checker::row_failure(const std::string& op, const std::string& 
     if (const auto difference = proof::first_difference(trial, expected, block, report))
       return (is_cuda(row) ? "" : "threads " + std::to_string(threads[i]) + ": ") +
              proof::describe(*difference);
-    if (record_ != nullptr && i == 0 && row == options_.rows.front())
-      record_->digests[{op, c.type, c.name}] = proof::digest(trial, block, report);
+    if (record_ != nullptr && i == 0 && row == options_.rows.front()) {
+      const std::uint64_t digest = proof::digest(trial, block, report);
+      const auto [place, fresh] = record_->digests.try_emplace({op, c.type, c.name}, digest);
+      if (!fresh && place->second != digest) return "another case has its name";
+    }
   }
   return {};
 }
