@@ -9,6 +9,7 @@
 
 #include "numerics/float16.hpp"
 #include "numerics/fold.hpp"
+#include "numerics/softmax.hpp"
 #include "operators/softmax_rows.hpp"
 
 namespace twinops {
@@ -263,13 +264,16 @@ __device__ __forceinline__ F fold_chunks(int count, Sum&& sum) {
 
 // The greatest of two, NaN if either is.
 __device__ __forceinline__ float greatest_or_nan(float a, float b) {
+#if __CUDA_ARCH__ >= 800
   float y;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
+#else
+  return greatest(a, b);
+#endif
 }
-__device__ __forceinline__ double greatest_or_nan(double a, double b) {
-  return a != a ? a : b <= a ? a : b;
-}
+__device__ __forceinline__ double greatest_or_nan(double a, double b) { return greatest(a, b); }
+
 // As integers of the same order where it can be, which halves the work.
 template <int G, class F>
 __device__ __forceinline__ F greatest_of_lanes(F max) {
