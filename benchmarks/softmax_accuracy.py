@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How far softmax and log_softmax in float32 are from the exact values, in units of the last place.
 
-usage: softmax_accuracy.py libtwinops.so [--rows N]
+usage: softmax_accuracy.py [--library build/release/libtwinops.so] [--rows N]
 
 Prints a Markdown table: largest and mean error over rows of several lengths and spreads, for
 twinops on the CPU and, where it is installed, for PyTorch on the CPU and on a GPU. "Exact" is
@@ -13,39 +13,19 @@ import ctypes
 import math
 import random
 
+from peers import LIBRARY, Call, view
+
 try:
     import torch
 except ImportError:
     torch = None
 
 
-class DLTensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32),
-                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-                ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
-
-
-class Argument(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint32), ("name", ctypes.c_char_p),
-                ("tensors", ctypes.POINTER(ctypes.POINTER(DLTensor))), ("count", ctypes.c_size_t)]
-
-
-def view(values):
-    shape = (ctypes.c_int64 * 1)(len(values))
-    tensor = DLTensor(values.buffer_info()[0], (ctypes.c_int32 * 2)(1, 0), 1, 2, 32, 1, shape, None, 0)
-    return ctypes.pointer(ctypes.pointer(tensor)), (shape, tensor)
-
-
 def twinops_row(library, op, x):
     """One row through the C ABI."""
     y = array.array("f", bytes(4 * len(x)))
-    (x_view, keep_x), (y_view, keep_y) = view(x), view(y)
-    arguments = (Argument * 2)(Argument(ctypes.sizeof(Argument), b"x", x_view, 1),
-                               Argument(ctypes.sizeof(Argument), b"out", y_view, 1))
-    if library.twinops_run(op.encode(), arguments, ctypes.c_size_t(2), None, ctypes.c_size_t(0), None):
-        raise RuntimeError(library.twinops_last_error().decode())
-    del keep_x, keep_y
+    row = lambda values: view(values.buffer_info()[0], (2, 32), (len(values),))
+    Call(library, op, {"x": row(x), "out": row(y)})()
     return y
 
 
@@ -80,11 +60,10 @@ SPREADS = {
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("library")
+    parser.add_argument("--library", default=LIBRARY)
     parser.add_argument("--rows", type=int, default=4, help="rows of each kind")
     options = parser.parse_args()
     library = ctypes.CDLL(options.library)
-    library.twinops_last_error.restype = ctypes.c_char_p
     peers = {"twinops": lambda op, x: twinops_row(library, op, x)}
     if torch is not None:
         peers[f"PyTorch {torch.__version__}, CPU"] = lambda op, x: torch_row("cpu", op, x)

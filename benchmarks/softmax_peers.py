@@ -1,76 +1,22 @@
 #!/usr/bin/env python3
 """The softmax family beside PyTorch, torch.compile and Triton, in one process on one GPU.
 
-usage: softmax_peers.py libtwinops.so [--quick] [--ours] [--types float32,...] [--columns 64,...]
+  python3 benchmarks/softmax_peers.py [--library build/release/libtwinops.so] [--quick] [--ours]
+                                      [--types float32,...] [--columns 64,...]
 
-Every figure is the median of CUDA-event timings with a cold L2 (triton.testing.do_bench). `share` is
-the least traffic that the job needs (a row read once and written once; backward: two reads and a
+Every figure is the median of CUDA-event timings with a cold L2 (benchmarks/peers.py). `share` is the
+least traffic that the job needs (a row read once and written once; backward: two reads and a
 write), over the rate of a device-to-device copy of as many bytes in the same run. Results are
 compared with PyTorch's, in double, before they are timed.
 """
 import argparse
-import ctypes
 import json
 
 import torch
 import triton
 import triton.language as tl
 
-
-class DLDevice(ctypes.Structure):
-    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
-
-
-class DLDataType(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
-
-
-class DLTensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("device", DLDevice), ("ndim", ctypes.c_int32),
-                ("dtype", DLDataType), ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
-
-
-class Argument(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint32), ("name", ctypes.c_char_p),
-                ("tensors", ctypes.POINTER(ctypes.POINTER(DLTensor))), ("count", ctypes.c_size_t)]
-
-
-class Execution(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_uint32), ("threads", ctypes.c_int32), ("stream", ctypes.c_void_p),
-                ("row", ctypes.c_char_p), ("rest", ctypes.c_void_p * 6)]
-
-
-CODES = {torch.float16: (2, 16), torch.bfloat16: (4, 16), torch.float32: (2, 32),
-         torch.float64: (2, 64)}
-
-
-class Twinops:
-    """Calls of an operator with everything made ready, so that a timing holds the launch alone."""
-
-    def __init__(self, path):
-        self.library = ctypes.CDLL(path)
-        self.library.twinops_last_error.restype = ctypes.c_char_p
-
-    def call(self, op, **tensors):
-        keep, arguments = [], (Argument * len(tensors))()
-        for i, (name, t) in enumerate(tensors.items()):
-            shape = (ctypes.c_int64 * t.dim())(*t.shape)
-            strides = (ctypes.c_int64 * t.dim())(*t.stride())
-            view = DLTensor(t.data_ptr(), DLDevice(2, t.device.index or 0), t.dim(),
-                            DLDataType(*CODES[t.dtype], 1), shape, strides, 0)
-            pointer = (ctypes.POINTER(DLTensor) * 1)(ctypes.pointer(view))
-            arguments[i] = Argument(ctypes.sizeof(Argument), name.encode(), pointer, 1)
-            keep += [shape, strides, view, pointer, t]
-        run, name, n = self.library.twinops_run, op.encode(), ctypes.c_size_t(len(tensors))
-        execution = Execution(ctypes.sizeof(Execution), 0, torch.cuda.current_stream().cuda_stream)
-        how = ctypes.byref(execution)
-
-        def launch(_keep=(keep, execution)):
-            if run(name, arguments, n, None, ctypes.c_size_t(0), how) != 0:
-                raise RuntimeError(self.library.twinops_last_error().decode())
-
-        return launch
+import peers
 
 
 @triton.jit
@@ -92,39 +38,28 @@ def triton_softmax(x, y):
                                            num_warps=warps)
 
 
-def milliseconds(f, repetitions):
-    return triton.testing.do_bench(f, warmup=10, rep=repetitions, quantiles=[0.5])
-
-
-def copy_rate(moved, repetitions):
-    """Bytes a millisecond, read plus written."""
-    a = torch.empty(moved // 2, dtype=torch.uint8, device="cuda")
-    b = torch.empty_like(a)
-    return moved / milliseconds(lambda: b.copy_(a), repetitions)
-
-
 class Shape:
     """The figures of one shape and type, a JSON line each."""
 
     def __init__(self, options, dtype, columns):
         self.options, self.dtype, self.columns = options, dtype, columns
-        self.repetitions = 20 if options.quick else 60
+        self.milliseconds = 10 if options.quick else 60
         rows = max(1, (1 << 26) // columns)
         self.x = torch.randn(rows, columns, device="cuda", dtype=dtype) * 4
         self.y, self.dy = torch.empty_like(self.x), torch.randn_like(self.x)
         self.least = 2 * self.x.numel() * self.x.element_size()
-        self.rate = copy_rate(self.least, self.repetitions)
+        self.copy = peers.copy_microseconds(self.least, self.milliseconds)
 
     def line(self, **values):
         print(json.dumps(dict(type=str(self.dtype)[6:], columns=self.columns, **values)), flush=True)
 
     def time(self, what, peer, f, moved):
         try:
-            t = milliseconds(f, self.repetitions)
+            t = peers.microseconds(f, self.milliseconds)
         except Exception as error:  # a peer that cannot is a finding too
             return self.line(what=what, peer=peer, error=repr(error)[:120])
-        self.line(what=what, peer=peer, us=round(t * 1e3, 1), gbps=round(moved / t / 1e6),
-                  share=round(moved / t / self.rate, 3))
+        self.line(what=what, peer=peer, us=round(t, 1), gbps=round(moved / t / 1e3),
+                  share=round(self.copy / t * moved / self.least, 3))
 
     def check(self, what, out, expected):
         error = (out[:64].double() - expected).abs().max().item()
@@ -160,14 +95,14 @@ class Shape:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("library")
-    parser.add_argument("--quick", action="store_true", help="a third of the repetitions")
+    parser.add_argument("--library", default=peers.LIBRARY)
+    parser.add_argument("--quick", action="store_true", help="a sixth of the time for each")
     parser.add_argument("--ours", action="store_true", help="no peers")
     parser.add_argument("--types", default="float32,bfloat16,float16")
     parser.add_argument("--columns", default="64,128,256,512,1000,1024,2048,4096,8192,16384,32768,"
                         "50257,65536,131072,1048576")
     options = parser.parse_args()
-    ours = Twinops(options.library)
+    ours = peers.Twinops(options.library)
     compiled = torch.compile(lambda x: torch.softmax(x, -1), dynamic=False)
     torch._dynamo.config.cache_size_limit = 256
     torch.manual_seed(0)

@@ -1,19 +1,20 @@
 // The kernels of dropout, bias_dropout_residual and their backward passes.
 //
 // Memory: x (bias, residual) is read once, y written once, the mask read or written once, 16 bytes
-// an access; a thread has several packs in flight before it draws. Nothing depends on the grid:
-// element i draws word i mod 4 of block i / 4. For 16-bit types the ten Philox rounds are close to
-// the limit of the integer units, so words are compared as integers with a threshold, the counter's
-// upper words, equal for all blocks of a launch, let two of the twenty wide multiplications be
-// shared by a thread's packs, and thread blocks with whole packs only run code without branches.
+// an access; a thread has two packs in flight before it draws. Nothing depends on the grid: which
+// words an element draws is a function of its index alone (dropout_draw.cuh). Words are compared as
+// integers with a threshold, and thread blocks with whole packs only run code without branches.
+// Tried and slower, on an H200: streaming accesses (ld.cs, st.cs) by a tenth; one pack a thread by
+// a seventh; four packs, or blocks of 256 threads, by 0.02 to 0.04.
 //
-// What the fast path does not take (strides, shards along an inner axis, a seed a row, other
-// layouts, unaligned memory) goes eight elements a thread: at once where they lie in one run
-// (dropout_run.cuh), else one by one.
+// What the fast path does not take (strides, shards along an inner axis, a seed a row, unaligned
+// memory) goes eight elements a thread: at once where they lie in one run (dropout_run.cuh), else
+// one by one.
 #pragma once
 
 #include <algorithm>
 
+#include "kernels_cuda/dropout_draw.cuh"
 #include "kernels_cuda/dropout_pack.cuh"
 #include "kernels_cuda/dropout_run.cuh"
 #include "kernels_cuda/dropout_unit.cuh"
@@ -22,7 +23,7 @@
 
 namespace twinops {
 
-inline constexpr int kDropoutThreads = 256;
+inline constexpr int kDropoutThreads = 128;
 
 template <class T>
 __global__ void __launch_bounds__(kDropoutThreads)
@@ -41,9 +42,6 @@ __device__ inline std::int64_t column_of(std::int64_t pack, std::int64_t row) {
   return pack % row;
 }
 
-// What a launch of the fast path is compiled for.
-enum class PackSource { same, draw, mask };
-
 // A launch of the fast path. The round keys travel with it; with a seed on the device each warp
 // computes them, in uniform registers.
 struct DropoutLaunch {
@@ -52,31 +50,14 @@ struct DropoutLaunch {
   std::int64_t units;  // bytes of mask, with its padding
 };
 
-// A word that is the same in all threads of a warp, in a uniform register. All of them call it.
-__device__ inline std::uint32_t uniform_word(std::uint32_t word) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  return __reduce_or_sync(~0u, word);  // its result is in a uniform register at once
-#else
-  return __shfl_sync(~0u, word, 0);
-#endif
-}
-__device__ inline std::uint64_t uniform_word(std::uint64_t word) {
-  return std::uint64_t{uniform_word(static_cast<std::uint32_t>(word >> 32))} << 32 |
-         uniform_word(static_cast<std::uint32_t>(word));
-}
-
-// Where a launch's draws begin.
-struct DropoutDraws {
-  PhiloxKeys keys;
-  std::uint64_t subsequence, block;  // of element 0
-};
-
-template <bool kSeedTensor>
+template <PackSource kSource, bool kKeys>
 __device__ DropoutDraws draws_of(const DropoutLaunch& launch, const Sequence& sequence) {
-  const std::uint64_t block = sequence.block + launch.work.random.first / 4;
-  if constexpr (!kSeedTensor) return {launch.keys, sequence.subsequence, block};
+  const RandomArguments& random = launch.work.random;
+  const std::uint64_t first = random.first / (kSource == PackSource::triton ? 1 : 4);
+  if constexpr (kKeys)
+    return {launch.keys, sequence.subsequence, sequence.block, first, random.period};
   return {philox_keys(uniform_word(sequence.seed)), uniform_word(sequence.subsequence),
-          uniform_word(block)};
+          uniform_word(sequence.block), first, random.period};
 }
 
 // The packs first, first + kDropoutThreads, ... With kWhole there are kPacks of them; else there is
@@ -103,8 +84,8 @@ __device__ __forceinline__ void dropout_packs(const DropoutWork& work, const Dro
       bits[k] = load_pack_mask<kElements>(work.mask_in, work.source == Source::bytes, pack);
     if constexpr (kSums) {
       if (work.bias != nullptr)
-        bias[k].load_shared(static_cast<const T*>(work.bias),
-                            column_of(pack, work.bias_period / kElements));
+        bias[k].load(static_cast<const T*>(work.bias),
+                     column_of(pack, work.bias_period / kElements));
       if (work.residual != nullptr) residual[k].load(static_cast<const T*>(work.residual), pack);
     }
   }
@@ -112,17 +93,8 @@ __device__ __forceinline__ void dropout_packs(const DropoutWork& work, const Dro
   for (int k = 0; k < kPacks; ++k) {
     const std::int64_t pack = first + k * kDropoutThreads;
     if (kWhole || whole) {
-      PhiloxBlock<std::uint32_t> words[kElements / 4];
-      if constexpr (kSource == PackSource::draw) {
-#pragma unroll
-        for (int b = 0; b < kElements / 4; ++b)
-          words[b] = philox_rounds<std::uint32_t>(
-              {{static_cast<std::uint32_t>(draws.block + pack * (kElements / 4)) + b,
-                static_cast<std::uint32_t>(draws.block >> 32),
-                static_cast<std::uint32_t>(draws.subsequence),
-                static_cast<std::uint32_t>(draws.subsequence >> 32)}},
-              draws.keys);
-      }
+      std::uint32_t words[kElements];
+      if constexpr (is_drawn(kSource)) draw_pack<kSource>(draws, pack, words);
       F v[kElements], bias_values[kElements], residual_values[kElements];
       x[k].widen_to(v);
       if constexpr (kSums) {
@@ -131,9 +103,9 @@ __device__ __forceinline__ void dropout_packs(const DropoutWork& work, const Dro
       }
 #pragma unroll
       for (int j = 0; j < kElements; ++j) {
-        const bool kept = kSource == PackSource::draw ? words[j / 4].w[j % 4] < work.keep.count
-                                                      : (bits[k] >> j & 1u) != 0;
-        if constexpr (kSource == PackSource::draw && kSink != Sink::nothing)
+        const bool kept =
+            is_drawn(kSource) ? keeps<kSource>(work.keep, words[j]) : (bits[k] >> j & 1u) != 0;
+        if constexpr (is_drawn(kSource) && kSink != Sink::nothing)
           set_bit_if(kept, bits[k], 1u << j);
         if constexpr (kSums)
           v[j] = dropped_out<F>(
@@ -151,18 +123,15 @@ __device__ __forceinline__ void dropout_packs(const DropoutWork& work, const Dro
   }
 }
 
-template <class T, PackSource kSource, bool kSeedTensor, DropoutWork::Sink kSink, bool kSums,
-          int kUnroll>
+template <class T, PackSource kSource, bool kKeys, DropoutWork::Sink kSink, bool kSums, int kUnroll>
 __global__ void __launch_bounds__(kDropoutThreads)
     dropout_pack_kernel(const __grid_constant__ DropoutLaunch launch) {
   constexpr int kPacksOfUnit = 8 / DropoutPack<T>::kElements;
   const DropoutWork& work = launch.work;
   const Sequence sequence = work.random.sequence();
-  const DropoutDraws draws = draws_of<kSeedTensor>(launch, sequence);
-  const std::uint64_t last_block = draws.block + static_cast<std::uint64_t>(work.elements) / 4;
-  // Where the upper half of the block number changes within a launch, all goes one by one.
-  const bool one_high = kSource != PackSource::draw || (draws.block ^ last_block) >> 32 == 0;
-  const std::int64_t whole_packs = one_high ? work.elements / 8 * kPacksOfUnit : 0;
+  const DropoutDraws draws = draws_of<kSource, kKeys>(launch, sequence);
+  const std::int64_t whole_packs =
+      draws.reaches<kSource>(work.elements) ? work.elements / 8 * kPacksOfUnit : 0;
   const std::int64_t tile = std::int64_t{blockIdx.x} * (kDropoutThreads * kUnroll);
   if (tile + kDropoutThreads * kUnroll <= whole_packs) {
     dropout_packs<T, kSource, kSink, kSums, kUnroll, true>(work, draws, tile + threadIdx.x, true);
@@ -187,35 +156,35 @@ bool goes_by_packs(const DropoutWork& work) {
   const auto mask_aligned = [&](const void* mask, bool bytes) {
     return !bytes || aligned(mask, kDropoutElements<T>);
   };
-  const bool draws = work.source == DropoutWork::Source::draw;
   return work.flat && aligned(work.x, 16) && aligned(work.y, 16) && aligned(work.bias, 16) &&
          aligned(work.residual, 16) &&
          (work.bias == nullptr || work.bias_period % kDropoutElements<T> == 0) &&
          mask_aligned(work.mask_in, work.source == DropoutWork::Source::bytes) &&
          mask_aligned(work.mask_out, work.sink == DropoutWork::Sink::bytes) &&
-         (!draws || (work.random.layout == RandomLayout::contiguous && work.random.first % 4 == 0));
+         (work.source != DropoutWork::Source::draw || work.random.layout == RandomLayout::triton ||
+          work.random.first % 4 == 0);
 }
 
-// How many packs a thread has in flight.
-template <class T, PackSource kSource, bool kSums>
-inline constexpr int kDropoutUnroll = kSums || sizeof(T) == 8 ? 2 : 4;
+inline constexpr int kDropoutUnroll = 2;  // packs that a thread has in flight
 
 template <class T, PackSource kSource, DropoutWork::Sink kSink, bool kSums>
 void launch_packs(const DropoutWork& work, std::int64_t units, cudaStream_t stream) {
-  constexpr int kUnroll = kDropoutUnroll<T, kSource, kSums>;
-  constexpr std::int64_t kTile = kDropoutThreads * kUnroll;
+  constexpr std::int64_t kTile = kDropoutThreads * kDropoutUnroll;
   const std::int64_t packs = units * (8 / kDropoutElements<T>);
   const auto blocks = static_cast<unsigned>((packs + kTile - 1) / kTile);
   const DropoutLaunch launch{work, philox_keys(work.random.seed), units};
-  if constexpr (kSource == PackSource::draw) {
-    if (work.random.seed_tensor != nullptr) {
-      dropout_pack_kernel<T, kSource, true, kSink, kSums, kUnroll>
-          <<<blocks, kDropoutThreads, 0, stream>>>(launch);
-      return;
-    }
+  const auto with_keys = [&]<bool kKeys>() {
+    dropout_pack_kernel<T, kSource, kKeys, kSink, kSums, kDropoutUnroll>
+        <<<blocks, kDropoutThreads, 0, stream>>>(launch);
+  };
+  if constexpr (!is_drawn(kSource)) {
+    with_keys.template operator()<true>();
+  } else if constexpr (kSource == PackSource::contiguous) {
+    if (work.random.seed_tensor == nullptr) return with_keys.template operator()<true>();
+    with_keys.template operator()<false>();
+  } else {  // of the rarer layouts one kernel will do
+    with_keys.template operator()<false>();
   }
-  dropout_pack_kernel<T, kSource, false, kSink, kSums, kUnroll>
-      <<<blocks, kDropoutThreads, 0, stream>>>(launch);
 }
 
 // Launches for elements of type T. kForward: the mask may be stored and is not read; else the
@@ -241,7 +210,13 @@ void launch_dropout(const DropoutWork& work, cudaStream_t stream) {
     }
     launch_packs<T, kSource, Sink::nothing, kSums>(work, units, stream);
   };
-  if (work.source == Source::draw) return by_source.template operator()<PackSource::draw>();
+  if (work.source == Source::draw) {
+    if (work.random.layout == RandomLayout::triton)
+      return by_source.template operator()<PackSource::triton>();
+    if (work.random.layout == RandomLayout::strided)
+      return by_source.template operator()<PackSource::strided>();
+    return by_source.template operator()<PackSource::contiguous>();
+  }
   if constexpr (!kForward) {
     if (work.source == Source::bits || work.source == Source::bytes)
       return by_source.template operator()<PackSource::mask>();

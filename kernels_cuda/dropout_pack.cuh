@@ -27,17 +27,11 @@ struct DropoutPack {
   __device__ void load(const T* from, std::int64_t pack) {
 #pragma unroll
     for (int k = 0; k < kWords; ++k)
-      words[k] = __ldcs(reinterpret_cast<const uint4*>(from) + pack * kWords + k);
-  }
-  __device__ void load_shared(const T* from, std::int64_t pack) {  // read again by other threads
-#pragma unroll
-    for (int k = 0; k < kWords; ++k)
-      words[k] = __ldg(reinterpret_cast<const uint4*>(from) + pack * kWords + k);
+      words[k] = reinterpret_cast<const uint4*>(from)[pack * kWords + k];
   }
   __device__ void store(T* to, std::int64_t pack) const {
 #pragma unroll
-    for (int k = 0; k < kWords; ++k)
-      __stcs(reinterpret_cast<uint4*>(to) + pack * kWords + k, words[k]);
+    for (int k = 0; k < kWords; ++k) reinterpret_cast<uint4*>(to)[pack * kWords + k] = words[k];
   }
   __device__ void widen_to(compute_t<T> (&v)[kElements]) const {
     const T* elements = reinterpret_cast<const T*>(words);
@@ -91,11 +85,11 @@ template <int kElements>
 __device__ std::uint32_t load_pack_mask(const void* mask, bool bytes, std::int64_t pack) {
   if (!bytes) {
     const auto* m = static_cast<const std::uint8_t*>(mask);
-    if (kElements == 8) return __ldcs(m + pack);
-    return __ldg(m + pack / 2) >> (pack % 2 * 4) & 15u;
+    if (kElements == 8) return m[pack];
+    return m[pack / 2] >> (pack % 2 * 4) & 15u;
   }
-  if (kElements == 8) return mask_bits(__ldcs(static_cast<const unsigned long long*>(mask) + pack));
-  return mask_bits(__ldcs(static_cast<const unsigned*>(mask) + pack));
+  if (kElements == 8) return mask_bits(static_cast<const std::uint64_t*>(mask)[pack]);
+  return mask_bits(static_cast<const std::uint32_t*>(mask)[pack]);
 }
 
 template <int kElements, bool kBytes>
@@ -104,16 +98,15 @@ __device__ void store_pack_mask(void* mask, std::int64_t pack, bool whole, std::
     if (!whole) return;
     const std::uint64_t ones = mask_bytes(bits);
     if (kElements == 8)
-      __stcs(static_cast<unsigned long long*>(mask) + pack, ones);
+      static_cast<std::uint64_t*>(mask)[pack] = ones;
     else
-      __stcs(static_cast<unsigned*>(mask) + pack, static_cast<unsigned>(ones));
+      static_cast<std::uint32_t*>(mask)[pack] = static_cast<std::uint32_t>(ones);
   } else if (kElements == 8) {
-    if (whole) __stcs(static_cast<unsigned char*>(mask) + pack, static_cast<unsigned char>(bits));
+    if (whole) static_cast<std::uint8_t*>(mask)[pack] = static_cast<std::uint8_t>(bits);
   } else {  // packs go by pairs, an even lane and the next; both are whole, or neither
     const std::uint32_t upper = __shfl_down_sync(~0u, bits, 1);
     if (whole && pack % 2 == 0)
-      __stcs(static_cast<unsigned char*>(mask) + pack / 2,
-             static_cast<unsigned char>(bits | upper << 4));
+      static_cast<std::uint8_t*>(mask)[pack / 2] = static_cast<std::uint8_t>(bits | upper << 4);
   }
 }
 

@@ -6,22 +6,10 @@
 
 #include <cstring>
 
+#include "kernels_cuda/dropout_draw.cuh"
 #include "kernels_cuda/dropout_unit.cuh"
 
 namespace twinops {
-
-// q / period and q mod period, in 32 bits where they fit.
-__device__ inline void divide(std::uint64_t q, std::uint64_t period, std::uint64_t& quotient,
-                              std::uint64_t& rest) {
-  if ((q | period) >> 32 == 0) {
-    const auto a = static_cast<std::uint32_t>(q), b = static_cast<std::uint32_t>(period);
-    quotient = a / b;
-    rest = a - a / b * b;
-  } else {
-    quotient = q / period;
-    rest = q - quotient * period;
-  }
-}
 
 // Words e to e + 7 of the groups of four that hold them: two groups, or three.
 template <class Group>
@@ -57,9 +45,8 @@ __device__ __forceinline__ void draw_eight(const RandomArguments& random, const 
   words_of_groups(
       e,
       [&](std::uint64_t q) {
-        std::uint64_t turn = q, lane = 0;
-        if (strided) divide(q, random.period, turn, lane);
-        return philox_block(s.seed, s.subsequence + lane, s.block + turn);
+        const Quotient turn = strided ? divided(q, random.period) : Quotient{q, 0};
+        return philox_block(s.seed, s.subsequence + turn.rest, s.block + turn.quotient);
       },
       words);
 }

@@ -99,7 +99,7 @@ __device__ void dropout_flat_unit(const DropoutWork& work, const Sequence& seque
   for (std::int64_t i = unit * 8; i < min(unit * 8 + 8, work.elements); ++i) {
     bool kept = work.source == Source::all;
     if (work.source == Source::draw)
-      kept = work.keep.has(word_of(RandomLayout::contiguous, 1, sequence,
+      kept = work.keep.has(word_of(work.random.layout, work.random.period, sequence,
                                    work.random.first + static_cast<std::uint64_t>(i)));
     else if (work.source == Source::bits)
       kept = static_cast<const std::uint8_t*>(work.mask_in)[unit] >> (i % 8) & 1;
