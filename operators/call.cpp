@@ -31,7 +31,7 @@ std::string names_of(const Infos& infos) {
 
 Call::Call(const OperatorInfo& info) : info_(info) {
   arguments_.reserve(info.arguments.size());
-  for (const auto& argument : info.arguments) arguments_.push_back({&argument, false, {}, nullptr});
+  for (const auto& argument : info.arguments) arguments_.emplace_back().info = &argument;
   attributes_.reserve(info.attributes.size());
   for (const auto& attribute : info.attributes) attributes_.push_back(attribute.default_value);
   attributes_given_.resize(attributes_.size());
@@ -74,14 +74,15 @@ void Call::bind(const char* argument, const DLTensor* const* tensors, std::size_
   bound.array = tensors;
   for (const Bound& other : arguments_) {
     if (&other == &bound || !(other.info->types == bound.info->types)) continue;
-    if (other.array != tensors || other.tensors.size() != count || count == 0) continue;
-    bound.tensors = other.tensors;
+    if (count == 0 || other.read.size() != count) continue;
+    if (!same_views(other.array, tensors, count)) continue;
+    bound.same = &other;
     return;
   }
   try {
-    read_tensors(tensors, count, bound.info->types, bound.tensors);
+    read_tensors(tensors, count, bound.info->types, bound.read);
   } catch (const Error& error) {  // the place is put in words only when it is needed
-    throw Error(error.status, where(argument, bound.tensors.size() - 1) + ": " + error.what());
+    throw Error(error.status, where(argument, bound.read.size()) + ": " + error.what());
   }
 }
 
@@ -108,18 +109,19 @@ void Call::set(const char* attribute, AttributeValue value) {
 
 void Call::complete() {
   const Tensor* first = nullptr;
-  std::string first_where;
+  const Bound* first_bound = nullptr;
   for (const Bound& bound : arguments_) {
     if (bound.info->required && !bound.given)
       refuse(std::string(info_.name) + ": " + bound.info->name, "is required, but was not given");
-    for (std::size_t i = 0; i < bound.tensors.size(); ++i) {
-      const Tensor& t = bound.tensors[i];
+    for (std::size_t i = 0; i < bound.read.size(); ++i) {
+      const Tensor& t = bound.read[i];
       if (first == nullptr) {
         first = &t;
-        first_where = where(bound.info->name, i);
+        first_bound = &bound;
       } else if (!(t.device == first->device)) {
-        refuse(where(bound.info->name, i), "is on " + describe(t.device) + ", but " + first_where +
-                                               " is on " + describe(first->device));
+        refuse(where(bound.info->name, i), "is on " + describe(t.device) + ", but " +
+                                               where(first_bound->info->name) + " is on " +
+                                               describe(first->device));
       }
     }
   }
@@ -127,7 +129,7 @@ void Call::complete() {
 }
 
 const std::vector<Tensor>& Call::list(const char* argument) const {
-  return arguments_[argument_index(argument)].tensors;
+  return arguments_[argument_index(argument)].tensors();
 }
 const Tensor& Call::tensor(const char* argument) const { return list(argument).front(); }
 const Tensor* Call::optional_tensor(const char* argument) const {

@@ -13,6 +13,7 @@ namespace twinops {
 class Call {
  public:
   explicit Call(const OperatorInfo& info);
+  Call(const Call&) = delete;
 
   // Filling in, in any order. All throw Error(invalid_argument) with a message that names the
   // operator, the argument, what was expected and what came.
@@ -32,18 +33,19 @@ class Call {
   std::string_view text(const char* attribute) const;
 
   struct Bound {
-    const ArgumentInfo* info;
+    const ArgumentInfo* info = nullptr;
     bool given = false;
-    std::vector<Tensor> tensors;
-    const DLTensor* const* array = nullptr;  // that they were read from
+    std::vector<Tensor> read;
+    const Bound* same = nullptr;  // an argument that came before, with the same tensors
+    const DLTensor* const* array = nullptr;
+
+    const std::vector<Tensor>& tensors() const { return same != nullptr ? same->read : read; }
   };
   const std::vector<Bound>& arguments() const { return arguments_; }
   const Bound& argument(const char* name) const { return arguments_[argument_index(name)]; }
-  // Whether a list came twice, as the very same array: then every member is in place, and nothing
-  // about it need be asked again.
-  static bool is_same_array(const Bound& a, const Bound& b) {
-    return a.array != nullptr && a.array == b.array && a.tensors.size() == b.tensors.size();
-  }
+  // Whether the same tensors came twice: then every member is in place, and nothing about it need
+  // be asked again.
+  static bool are_same(const Bound& a, const Bound& b) { return a.same == &b || b.same == &a; }
 
   // "check_finite_and_unscale: x[3]"; without an index where the argument is one tensor.
   std::string where(const char* argument, std::size_t index = 0) const;

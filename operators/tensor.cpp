@@ -62,7 +62,7 @@ inline std::int64_t count_elements(const DLTensor& t, std::size_t element) {
 }
 
 bool is_contiguous(const Tensor& t) {
-  if (t.strides == nullptr || t.elements <= 1) return true;
+  if (t.elements <= 1) return true;
   std::int64_t expected = 1;
   for (int i = t.rank - 1; i >= 0; --i) {
     if (t.shape[i] != 1 && t.strides[i] != expected) return false;
@@ -111,31 +111,63 @@ void read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet typ
                   std::vector<Tensor>& read) {
   read.reserve(count);
   DLDataType known{};  // the last tensor's, which most often is the next one's too
-  Type type{};
+  Tensor t;
   for (std::size_t i = 0; i < count; ++i) {
-    Tensor& t = read.emplace_back();
     const DLTensor* tensor = tensors[i];
     if (tensor == nullptr) refuse("is NULL");
     if (tensor->ndim < 0) refuse("has a negative number of dimensions");
     if (tensor->ndim > 0 && tensor->shape == nullptr) refuse("its shape is NULL");
     if (i == 0 || std::memcmp(&known, &tensor->dtype, sizeof(known)) != 0) {
       known = tensor->dtype;
-      if (!from_dlpack(known, type) || !types.has(type)) refuse_type(types, known);
+      if (!from_dlpack(known, t.type) || !types.has(t.type)) refuse_type(types, known);
     }
-    t.type = type;
-    t.device = read_device(tensor->device);
-    t.rank = tensor->ndim;
+    const std::size_t element = size_of(t.type);
+    t.data = nullptr;
     t.shape = tensor->shape;
     t.strides = tensor->strides;
-    t.elements = count_elements(*tensor, size_of(type));
-    if (t.elements == 0) continue;
-    t.contiguous = is_contiguous(t);
-    check_extent(t);
-    if (tensor->data == nullptr) refuse("its data is NULL, but it has elements");
-    t.data = static_cast<char*>(tensor->data) + tensor->byte_offset;
-    if ((reinterpret_cast<std::uintptr_t>(t.data) & (size_of(type) - 1)) != 0)
-      refuse_alignment(size_of(type));
+    t.elements = count_elements(*tensor, element);
+    t.device = read_device(tensor->device);
+    t.rank = tensor->ndim;
+    t.contiguous = true;
+    if (t.elements != 0) {
+      if (t.strides != nullptr) {
+        t.contiguous = is_contiguous(t);
+        check_extent(t);
+      }
+      if (tensor->data == nullptr) refuse("its data is NULL, but it has elements");
+      t.data = static_cast<char*>(tensor->data) + tensor->byte_offset;
+      if ((reinterpret_cast<std::uintptr_t>(t.data) & (element - 1)) != 0)
+        refuse_alignment(element);
+    }
+    read.push_back(t);
   }
+}
+
+namespace {
+
+bool same_numbers(const std::int64_t* a, const std::int64_t* b, int count) {
+  if (a == b) return true;
+  if (a == nullptr || b == nullptr) return false;
+  for (int i = 0; i < count; ++i)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
+}  // namespace
+
+bool same_views(const DLTensor* const* a, const DLTensor* const* b, std::size_t count) {
+  if (a == b) return true;
+  for (std::size_t i = 0; i < count; ++i) {
+    const DLTensor *x = a[i], *y = b[i];
+    if (x == y) continue;
+    if (y == nullptr || x->data != y->data || x->byte_offset != y->byte_offset ||
+        x->ndim != y->ndim || std::memcmp(&x->dtype, &y->dtype, sizeof(x->dtype)) != 0 ||
+        x->device.device_type != y->device.device_type ||
+        x->device.device_id != y->device.device_id || !same_numbers(x->shape, y->shape, x->ndim) ||
+        !same_numbers(x->strides, y->strides, x->ndim))
+      return false;
+  }
+  return true;
 }
 
 Strides strides_of(const Tensor& tensor) {

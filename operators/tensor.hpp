@@ -24,12 +24,12 @@ std::string describe(Device device);  // "cpu", "cuda:1"
 
 struct Tensor {
   void* data = nullptr;  // byte_offset is already in it
-  Type type = Type::float32;
-  Device device;
-  int rank = 0;
   const std::int64_t* shape = nullptr;
   const std::int64_t* strides = nullptr;  // in elements; nullptr: row-major without gaps
   std::int64_t elements = 1;
+  Device device;
+  int rank = 0;
+  Type type = Type::float32;
   bool contiguous = true;  // row-major without gaps, whatever strides say
 
   std::int64_t stride(int axis) const;
@@ -49,10 +49,14 @@ Strides strides_of(const Tensor& tensor);
 Strides row_major(const Tensor& tensor);
 
 // Reads DLTensors into `read`, which is empty. Throws Error(invalid_argument), saying what is wrong
-// with the last one in `read`, but not where, on: NULL, a type outside `types`, a device that is
-// neither CPU nor CUDA, a negative dimension, more elements than fit 64-bit byte offsets, NULL data
-// of a tensor that has elements, data not aligned to its element.
+// with the first one that is not in `read`, but not where, on: NULL, a type outside `types`, a
+// device that is neither CPU nor CUDA, a negative dimension, more elements than fit 64-bit byte
+// offsets, NULL data of a tensor that has elements, data not aligned to its element.
 void read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
                   std::vector<Tensor>& read);
+
+// Whether two arrays, the first of which was read, hold the same tensors: same memory, type, shape
+// and strides.
+bool same_views(const DLTensor* const* a, const DLTensor* const* b, std::size_t count);
 
 }  // namespace twinops

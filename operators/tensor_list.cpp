@@ -26,7 +26,7 @@ TensorList read_tensor_list(const Call& call, const char* x, const char* out) {
     call.refuse(std::string(call.info().name) + ": " + out,
                 "expected as many tensors as " + std::string(x) + ", " + std::to_string(xs.size()) +
                     "; got " + std::to_string(outs.size()));
-  const bool same = Call::is_same_array(call.argument(x), call.argument(out));
+  const bool same = Call::are_same(call.argument(x), call.argument(out));
   TensorList list;
   list.dense.reserve(xs.size());
   for (std::size_t i = 0; i < xs.size(); ++i) {

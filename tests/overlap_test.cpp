@@ -94,6 +94,20 @@ TEST_F(Overlap, InPlaceByOtherWordsIsAllowed) {
   EXPECT_EQ(refusal({view(0, {2, 4}, {4, 1})}, {view(0, {2, 4})}), std::nullopt);
   EXPECT_EQ(refusal({view(0, {1, 4}, {99, 1})}, {view(0, {1, 4}, {4, 1})}), std::nullopt);
 }
+// Arrays whose members look alike but for one thing are not one list given twice.
+TEST_F(Overlap, TheSameMemoryInAnotherShape) {
+  const auto message = refusal({view(0, {4}), view(8, {8})}, {view(0, {4}), view(8, {2, 4})});
+  ASSERT_TRUE(message);
+  EXPECT_NE(message->find("out[1]: expected the shape of its input, [8]"), std::string::npos);
+}
+TEST_F(Overlap, TheSameMemoryInAnotherType) {
+  const auto message = refusal({View(memory_, kF16, {8})}, {View(memory_, kBf16, {8})});
+  ASSERT_TRUE(message);
+  EXPECT_NE(message->find("out[0]: expected the type of its input, float16"), std::string::npos);
+}
+TEST_F(Overlap, TheSameMemoryInAnotherOrder) {
+  EXPECT_TRUE(refusal({view(0, {2, 4})}, {view(0, {2, 4}, {1, 2})}));
+}
 TEST_F(Overlap, InPlaceMovedByOne) {
   EXPECT_EQ(refusal({view(0, {8})}, {view(1, {8})}), message("out[0]", "x[0]") + kNotInPlace);
   EXPECT_EQ(refusal({view(1, {8})}, {view(0, {8})}), message("out[0]", "x[0]") + kNotInPlace);
