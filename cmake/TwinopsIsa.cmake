@@ -20,7 +20,9 @@ set(TWINOPS_CPU_ISAS ${isas} CACHE STRING "CPU instruction sets to build, best f
 
 # twinops_isa_sources(<target> src...): compiles each source once an instruction set. TWINOPS_ISA
 # names the set, TWINOPS_ARCH its xsimd architecture. Always optimized: without inlining, a shared
-# inline function compiled for one instruction set could replace the baseline copy at link time.
+# inline function compiled for one instruction set could replace the baseline copy at link time. (So
+# it may under a sanitizer, where all optimization takes minutes a file: such a build is for the
+# machine that made it.)
 function(twinops_isa_sources target)
   foreach(isa IN LISTS TWINOPS_CPU_ISAS)
     if(NOT DEFINED TWINOPS_ISA_${isa}_ARCH)
@@ -29,7 +31,8 @@ function(twinops_isa_sources target)
     add_library(${target}_${isa} OBJECT ${ARGN})
     target_link_libraries(${target}_${isa} PRIVATE twinops_options)
     target_include_directories(${target}_${isa} SYSTEM PRIVATE ${TWINOPS_XSIMD_INCLUDE_DIR})
-    target_compile_options(${target}_${isa} PRIVATE ${TWINOPS_ISA_${isa}_FLAGS} -O3)
+    target_compile_options(${target}_${isa} PRIVATE ${TWINOPS_ISA_${isa}_FLAGS}
+      $<$<NOT:$<BOOL:${TWINOPS_SANITIZE}>>:-O3>)
     # g++ 12 warns of its own AVX-512 headers.
     target_compile_options(${target}_${isa} PRIVATE
       $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>)

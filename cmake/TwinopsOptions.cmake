@@ -40,4 +40,5 @@ if(TWINOPS_SANITIZE)
   target_compile_options(twinops_options INTERFACE ${sanitize}
     $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${TWINOPS_WERROR}>>:-fno-sanitize-recover=all>)
   target_link_options(twinops_options INTERFACE -fsanitize=${TWINOPS_SANITIZE})
+  target_compile_definitions(twinops_options INTERFACE TWINOPS_SANITIZED)
 endif()

@@ -7,7 +7,11 @@
 
 // Of a lambda that is a loop's body: compilers leave one that is named often as a function, which
 // doubles the time of softmax.
+#if defined(TWINOPS_SANITIZED)
+#define TWINOPS_INLINE_BODY
+#else
 #define TWINOPS_INLINE_BODY __attribute__((always_inline))
+#endif
 
 namespace twinops {
 
