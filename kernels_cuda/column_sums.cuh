@@ -51,14 +51,63 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
+// The fold of sixteen.
+template <class F>
+__device__ __forceinline__ F fold_sixteen(const F (&s)[16]) {
+  F v[8];
+#pragma unroll
+  for (int j = 0; j < 8; ++j) v[j] = s[j] + s[j + 8];
+  return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+}
+
+// Adds the sums of chunks; `partial` is what a kernel before it on the stream writes.
+inline constexpr int kTreeThreads = 64, kTreeFlight = 16;
 template <class T>
-__global__ void tree_sums_kernel(const compute_t<T>* partial, T* sums, std::int64_t chunks,
-                                 std::int64_t columns) {
-  const std::int64_t column = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+__global__ void __launch_bounds__(kTreeThreads)
+    tree_sums_kernel(const compute_t<T>* partial, T* sums, std::int64_t chunks,
+                     std::int64_t columns) {
+  using F = compute_t<T>;
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+  const std::int64_t column = std::int64_t{blockIdx.x} * kTreeThreads + threadIdx.x;
   if (column >= columns) return;
-  ChunkTree<compute_t<T>> tree;
-  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) tree.add(partial[chunk * columns + column]);
+  ChunkTree<F> tree;  // of subtrees of sixteen chunks
+  for (std::int64_t chunk = 0; chunk < chunks; chunk += kTreeFlight) {
+    F v[kTreeFlight];
+#pragma unroll
+    for (int k = 0; k < kTreeFlight; ++k)
+      v[k] = chunk + k < chunks ? partial[(chunk + k) * columns + column] : F(0);
+#pragma unroll
+    for (int step = 1; step < kTreeFlight; step *= 2)
+#pragma unroll
+      for (int k = 0; k < kTreeFlight; k += 2 * step) v[k] = v[k] + v[k + step];
+    tree.add(v[0]);
+  }
   sums[column] = narrow<T>(tree.total());
+}
+
+template <class T>
+void launch_tree_sums(const ColumnSums& s, std::int64_t chunks, const void* partial,
+                      Execution& execution) {
+  cudaLaunchConfig_t config{};
+  cudaLaunchAttribute attribute{};
+  int capability = 0;
+  check(cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor,
+                               execution.device.index),
+        "cudaDeviceGetAttribute");
+  config.gridDim = dim3(static_cast<unsigned>((s.columns + kTreeThreads - 1) / kTreeThreads));
+  config.blockDim = dim3(kTreeThreads);
+  config.stream = static_cast<cudaStream_t>(execution.stream);
+  // The launch need not wait for the kernel before; tree_sums_kernel does.
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = capability >= 9 ? 1 : 0;
+  check(cudaLaunchKernelEx(&config, tree_sums_kernel<T>, static_cast<const compute_t<T>*>(partial),
+                           static_cast<T*>(s.sums), chunks, s.columns),
+        "launch of column sums");
+  ++execution.launches;
 }
 
 inline void column_sums_on_cuda(const ColumnSums& s, std::int64_t chunks, void* scratch,
@@ -75,11 +124,7 @@ inline void column_sums_on_cuda(const ColumnSums& s, std::int64_t chunks, void* 
           static_cast<const T*>(s.x), sums, partial, chunks, s.rows, s.columns);
       ++execution.launches;
     }
-    if (chunks != 1) {
-      tree_sums_kernel<T><<<static_cast<unsigned>((s.columns + 127) / 128), 128, 0, stream>>>(
-          partial, sums, chunks, s.columns);
-      ++execution.launches;
-    }
+    if (chunks != 1) launch_tree_sums<T>(s, chunks, partial, execution);
   });
   check(cudaGetLastError(), "launch of column sums");
 }

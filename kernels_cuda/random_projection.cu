@@ -5,11 +5,11 @@ namespace twinops {
 
 template <>
 void run_cuda<RandomProjection>(const Projection& p, Execution& execution) {
-  project_on_cuda<false>(p, execution);
+  project_on_cuda(p, execution);
 }
 template <>
 void run_cuda<RandomProjectionGrad>(const Projection& p, Execution& execution) {
-  project_on_cuda<true>(p, execution);
+  project_on_cuda(p, execution);
 }
 
 }  // namespace twinops

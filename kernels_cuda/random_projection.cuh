@@ -1,219 +1,267 @@
 // The kernel of random_projection and its gradient.
 //
-// A block computes 32 rows by 64 outputs. Of each chunk of 1024 terms it draws the entries of R
-// into shared memory once, a byte for four of them (a bit that an entry is not 0, a bit that it is
-// negative), and uses them for all its rows; R itself is never in memory. A thread owns one output
-// of eight rows and holds its sums in registers.
+// A block has 32 rows (16 of float64) and, at a time, a tile of up to 256 outputs. It brings a
+// chunk of 1024 terms of its rows into shared memory, then draws R slab by slab, as numbers +1, 0
+// and -1, into shared memory, one slab ahead; R itself is never in global memory. The blocks of a
+// cluster have other rows and the same tile: each draws its share of a slab and stores it in all of
+// them, so that an entry drawn serves 128 rows. A warp has 32 rows by 32 outputs, a thread 8 by 4;
+// where a tile has fewer than 256 outputs, the warps that are left share the terms (every 2nd, 4th,
+// 8th).
 //
-// Memory: x is read once for every 64 outputs, y written once. Order: numerics/fold.hpp. A chunk
-// goes in sixteen parts of 64 terms, every 16th each, in the order that makes parts and chunks one
-// tree of neighbours; a part's 64 terms are folded in registers. Terms whose entry is 0 are +0,
-// which changes no sum but for the sign of a zero.
+// Order: numerics/fold.hpp. A thread folds 16 terms (every 64th of a chunk) in registers, keeps
+// what waits for its neighbour in registers too, and the chunk's 64 parts come in the order that
+// makes them a tree of neighbours. Terms are products with entries, exact for finite x, two to a
+// multiplication and a fused multiply-add; a chunk with an infinity or a NaN goes by selections.
+// Where there are fewer blocks than multiprocessors, the chunks are split over blocks at subtrees
+// of the tree over chunks; a split's sums go through scratch memory, and a second kernel adds them.
+//
+// Bound: 1.5 operations a term (half a multiplication, half a fused multiply-add, half an
+// addition): an H200 issues 128 of them a clock and multiprocessor, so 1024 x 4096 to 256 takes 54
+// us at 1.755 GHz. Signs and masks of integers instead of products take two operations a term, one
+// of them at half rate: 72 us and more.
 #pragma once
 
 #include <algorithm>
 
 #include "kernels_cuda/kernel.hpp"
 #include "kernels_cuda/launch.cuh"
-#include "numerics/fold.hpp"
-#include "operators/random_projection.hpp"
+#include "kernels_cuda/projection_plan.cuh"
+#include "kernels_cuda/projection_sums.cuh"
 
 namespace twinops {
 
-inline constexpr int kProjectionThreads = 256;
-inline constexpr int kProjectionTile = 64;  // outputs of a block
-inline constexpr int kProjectionRows = 32;  // rows of a block
-inline constexpr int kThreadRows = kProjectionRows * kProjectionTile / kProjectionThreads;
-inline constexpr int kProjectionParts = 16, kProjectionPart = kFoldChunk / kProjectionParts;
-
 template <class F>
-struct ProjectionShared {
-  // Forward: a term's entries for outputs 4 i to 4 i + 3. Backward: an output's, for terms 4 i on.
-  std::uint8_t forward[kFoldChunk][kProjectionTile / 4];
-  F x[kProjectionRows][kProjectionPart];
-
-  // The byte that holds entry (t, o), and the entry's bit in it.
-  template <bool kBackward>
-  __device__ std::uint8_t& byte(int t, int o) {
-    if constexpr (kBackward)
-      return (&forward[0][0])[t / 4 * kProjectionTile + o];
-    else
-      return forward[t][o / 4];
-  }
+struct ChunkSums {
+  F level[kChunkLevels + 1][kThreadRows<F>][4];
 };
 
-// Four entries that follow one another: low bits of those that are not 0, high bits of those that
-// are negative; none from `count` on.
-__device__ inline std::uint8_t draw_four(const Projection& p, const Sequence& sequence,
-                                         std::uint64_t e, int count) {
-  WordReader reader(RandomLayout::contiguous, 1);
-  std::uint32_t bits = 0;
-#pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    if (j >= count) break;
-    const std::uint32_t word = reader.word(sequence, e + static_cast<std::uint64_t>(j));
-    if (is_plus_one(word, p.words)) bits |= 1u << j;
-    if (is_minus_one(word, p.words)) bits |= 17u << j;
-  }
-  return static_cast<std::uint8_t>(bits);
+inline constexpr int kBatch = 4;  // rows of a thread whose sums are in shared memory at once
+
+// Adds chunk `number` to a ChunkTree whose levels are `level(i)`; returns the total with the last.
+template <class F, class Level>
+__device__ __forceinline__ F add_chunk(F sum, std::int64_t number, bool last, Level&& level) {
+  int i = 0;
+  for (; number >> i & 1; ++i) sum = level(i) + sum;
+  if (!last) return level(i) = sum;
+  for (++i; number >> i != 0; ++i)
+    if (number >> i & 1) sum = level(i) + sum;
+  return sum + F{};
 }
 
-__device__ inline int at_most(std::int64_t n, int most) {
-  return n < most ? static_cast<int>(n) : most;
-}
-
-// Fills the entries of terms [first, first + kFoldChunk) and of the tile's outputs; those that are
-// not in the matrix are 0.
-template <bool kBackward, class F>
-__device__ void draw_entries(const Projection& p, const Sequence& sequence, std::int64_t first,
-                             std::int64_t output, ProjectionShared<F>& shared) {
-  const int terms = at_most(p.terms - first, kFoldChunk);
-  const int outputs = at_most(p.outputs - output, kProjectionTile);
-  for (int i = threadIdx.x; i < kFoldChunk * kProjectionTile / 4; i += kProjectionThreads) {
-    const int t = kBackward ? i / kProjectionTile * 4 : i / (kProjectionTile / 4);
-    const int o = kBackward ? i % kProjectionTile : i % (kProjectionTile / 4) * 4;
-    const int count = t >= terms || o >= outputs ? 0 : kBackward ? terms - t : outputs - o;
-    shared.template byte<kBackward>(t, o) =
-        count == 0 ? 0 : draw_four(p, sequence, p.draw(first + t, output + o), count);
-  }
-}
-
-// x, -x or +0, by an entry's two bits at the bottom of `bits` (bit 0: not 0, bit 4: negative).
-__device__ inline float signed_by(std::uint32_t bits, float x) {
-  const std::uint32_t keep = 0u - (bits & 1u), sign = bits << 27 & 0x80000000u;
-  return __uint_as_float((__float_as_uint(x) ^ sign) & keep);
-}
-__device__ inline double signed_by(std::uint32_t bits, double x) {
-  const std::uint64_t keep = std::uint64_t{0} - (bits & 1u);
-  const std::uint64_t sign = static_cast<std::uint64_t>(bits & 16u) << 59;
-  return __longlong_as_double(
-      static_cast<long long>((static_cast<std::uint64_t>(__double_as_longlong(x)) ^ sign) & keep));
-}
-
-// Where a row begins.
-__device__ inline std::int64_t projection_row(const Projection& p, int operand, std::int64_t row) {
-  std::int64_t offset = 0;
-  for (int axis = p.outer.rank - 1; axis >= 0; --axis) {
-    const std::int64_t index = axis == 0 ? row : row % p.outer.size[axis];
-    if (axis != 0) row /= p.outer.size[axis];
-    offset += index * p.outer.stride[operand][axis];
-  }
-  return offset;
-}
-
-// A part of the chunk from `first` on, of all rows, in compute type; +0 where there is none.
+// Stores the thread's outputs of its row r, from sums: to y, or to the split's sums.
 template <class T>
-__device__ void load_part(const Projection& p, std::int64_t row, std::int64_t first, int part,
-                          ProjectionShared<compute_t<T>>& shared) {
-  for (int i = threadIdx.x; i < kProjectionRows * kProjectionPart; i += kProjectionThreads) {
-    const int r = i / kProjectionPart, q = i % kProjectionPart;
-    const std::int64_t t = first + part + q * kProjectionParts;
-    compute_t<T> x(0);
-    if (row + r < p.rows && t < p.terms)
-      x = widen(static_cast<const T*>(p.x)[projection_row(p, 1, row + r) + t * p.x_step]);
-    shared.x[r][q] = x;
-  }
-}
-
-template <class F>
-__device__ __forceinline__ F fold_eight(const F (&s)[8]) {
-  return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-}
-
-// The fold of terms c, c + 8, ... of a part, for one output of the thread's rows.
-template <bool kBackward, class F>
-__device__ __forceinline__ void fold_eighth(ProjectionShared<F>& shared, int part, int c,
-                                            int output, int first_row, F (&sums)[kThreadRows]) {
-  std::uint32_t bits[8];
+__device__ __forceinline__ void store_outputs(const ProjectionLaunch& launch,
+                                              const ProjectionStep& step, int r, int first,
+                                              const compute_t<T> (&sums)[4]) {
+  using F = compute_t<T>;
+  constexpr int V = kLaneVector<F>;
+  const Projection& p = launch.p;
+  const std::int64_t row = std::int64_t{blockIdx.x} * kProjectionRows<F> + row_of<F>(r);
+  if (row >= p.rows) return;
 #pragma unroll
-  for (int m = 0; m < 8; ++m) {
-    const int t = part + (c + 8 * m) * kProjectionParts;
-    bits[m] = static_cast<std::uint32_t>(shared.template byte<kBackward>(t, output)) >>
-              (kBackward ? t % 4 : output % 4);
-  }
+  for (int o = 0; o < 4; o += V) {
+    const std::int64_t output = step.tile * launch.outputs_of_tile() + first + output_of<F>(o);
+    if (launch.sums != nullptr) {
+      F* const to = static_cast<F*>(launch.sums) + (blockIdx.z * p.rows + row) * p.outputs + output;
 #pragma unroll
-  for (int r = 0; r < kThreadRows; ++r) {
-    F terms[8];
+      for (int k = 0; k < V; ++k)
+        if (output + k < p.outputs) to[k] = sums[o + k];
+      continue;
+    }
+    T* const to = static_cast<T*>(p.y) + projection_row(p, 0, row) + output * p.y_step;
+    struct alignas(V * sizeof(T)) Run {
+      T of[V];
+    } run;
 #pragma unroll
-    for (int m = 0; m < 8; ++m) terms[m] = signed_by(bits[m], shared.x[first_row + r][c + 8 * m]);
-    sums[r] = fold_eight(terms);
-  }
-}
-
-// The fold of a part: its eighths as they are folded, 0 with 4, 2 with 6, ..., so that few are
-// held.
-template <bool kBackward, class F>
-__device__ __forceinline__ void fold_part(ProjectionShared<F>& shared, int part, int output,
-                                          int first_row, F (&sums)[kThreadRows]) {
-#pragma unroll 1
-  for (int half = 0; half < 2; ++half) {
-    F halves[kThreadRows];
-#pragma unroll 1
-    for (int quarter = half; quarter < 4; quarter += 2) {
-      F a[kThreadRows], b[kThreadRows];
-      fold_eighth<kBackward>(shared, part, quarter, output, first_row, a);
-      fold_eighth<kBackward>(shared, part, quarter + 4, output, first_row, b);
-#pragma unroll
-      for (int r = 0; r < kThreadRows; ++r)
-        halves[r] = quarter == half ? a[r] + b[r] : halves[r] + (a[r] + b[r]);
+    for (int k = 0; k < V; ++k)
+      run.of[k] = narrow<T>(projected(sums[o + k], static_cast<F>(p.scale)));
+    if (p.y_step == 1 && output + V <= p.outputs &&
+        reinterpret_cast<std::uintptr_t>(to) % sizeof(Run) == 0) {
+      *reinterpret_cast<Run*>(to) = run;
+      continue;
     }
 #pragma unroll
-    for (int r = 0; r < kThreadRows; ++r) sums[r] = half == 0 ? halves[r] : sums[r] + halves[r];
+    for (int k = 0; k < V; ++k)
+      if (output + k < p.outputs) to[k * p.y_step] = run.of[k];
   }
 }
 
-template <class T, bool kBackward>
-__global__ void __launch_bounds__(kProjectionThreads)
-    projection_kernel(const __grid_constant__ Projection p, std::int64_t row_blocks,
-                      std::int64_t tiles) {
+// Ends a chunk: adds the groups' sums, through shared memory, each thread for its part of the rows;
+// then the sums of chunks, as ChunkTree does. With the last chunk, stores.
+template <class T>
+__device__ __forceinline__ void end_chunk(const ProjectionLaunch& launch,
+                                          const ProjectionStep& step, std::int64_t number,
+                                          bool last, const ThreadSums<compute_t<T>>& sums,
+                                          compute_t<T>* shared, ChunkSums<compute_t<T>>& tree) {
   using F = compute_t<T>;
-  __shared__ ProjectionShared<F> shared;
-  const Sequence sequence = p.random.sequence();
-  const int o = threadIdx.x % kProjectionTile;
-  const int first_row = static_cast<int>(threadIdx.x) / kProjectionTile * kThreadRows;
-  for (std::int64_t tile = blockIdx.x; tile < row_blocks * tiles; tile += gridDim.x) {
-    const std::int64_t row = tile % row_blocks * kProjectionRows;
-    const std::int64_t output = tile / row_blocks * kProjectionTile;
-    ChunkTree<F> trees[kThreadRows];
-    for (std::int64_t first = 0; first < p.terms; first += kFoldChunk) {
-      __syncthreads();  // the entries before are in use
-      draw_entries<kBackward>(p, sequence, first, output, shared);
+  constexpr int R = kThreadRows<F>;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int of_group_log = 3 - launch.groups_log, groups = 1 << launch.groups_log;
+  const int group = warp >> of_group_log, place = warp & ((1 << of_group_log) - 1);
+  const int rows = kBatch >> launch.groups_log;  // of a thread, of a batch
+#pragma unroll
+  for (int batch = 0; batch < R; batch += kBatch) {
+    __syncthreads();  // all have used what was here
+#pragma unroll
+    for (int r = 0; r < kBatch; ++r)
+#pragma unroll
+      for (int o = 0; o < 4; ++o)
+        shared[((warp * kBatch + r) * 32 + lane) * 4 + o] = sums[batch + r][o];
+    __syncthreads();
 #pragma unroll 1
-      for (int k = 0; k < kProjectionParts; ++k) {
-        const int part = static_cast<int>(__brev(static_cast<unsigned>(k)) >> 28);
-        __syncthreads();  // the part before is in use
-        load_part<T>(p, row, first, part, shared);
-        __syncthreads();
-        F sums[kThreadRows];
-        fold_part<kBackward>(shared, part, o, first_row, sums);
-        for (int r = 0; r < kThreadRows; ++r) trees[r].add(sums[r]);
+    for (int i = 0; i < rows; ++i) {
+      const int r = group * rows + i;
+      F v[4][4];
+#pragma unroll
+      for (int g = 0; g < 4; ++g)
+#pragma unroll
+        for (int o = 0; o < 4; ++o)
+          v[o][g] = g < groups
+                        ? shared[((((g << of_group_log) | place) * kBatch + r) * 32 + lane) * 4 + o]
+                        : F(0);
+      F folded[4];
+#pragma unroll
+      for (int o = 0; o < 4; ++o)
+        folded[o] = add_chunk(fold(v[o], 4), number, last, [&](int level) -> F& {
+          return tree.level[level][batch / kBatch * rows + i][o];
+        });
+      if (last) store_outputs<T>(launch, step, batch + r, place * kWarpOutputs, folded);
+    }
+  }
+}
+
+// The bodies of a slab.
+template <bool kProducts, class F>
+__device__ __forceinline__ void fold_slab(const ProjectionLaunch& launch, const ChunkShape& shape,
+                                          int slab, const F* x, const F* entries,
+                                          BodyRegisters<F>& waiting, F* third,
+                                          BodyMemory<F>& memory, ThreadSums<F>& sums) {
+  const int warp = threadIdx.x / 32, group = warp >> (3 - launch.groups_log);
+  x += row_of<F>(0);
+  entries += warp * launch.slab_terms() * kWarpOutputs + output_of<F>(0);
+#pragma unroll 1
+  for (int b = 0; b < 1 << shape.bodies_log; ++b) {
+    const int u = (slab << shape.bodies_log) + b;
+    // Within a pass parts lie in the order of their index, above its own low bits.
+    const int part = shape.part(u, group, launch.groups_log) >>
+                         (launch.groups_log + shape.passes_log) << launch.groups_log |
+                     group;
+    fold_terms<kProjectionBody, 1, kProducts>(x + part * kProjectionBody * kProjectionRows<F>,
+                                              entries + b * kProjectionBody * kWarpOutputs, sums);
+    add_body(waiting, third, memory, sums, u, shape.units_log);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kProjectionThreads, 1)
+    projection_kernel(const __grid_constant__ ProjectionLaunch launch) {
+  using F = compute_t<T>;
+  extern __shared__ uint4 projection_memory[];
+  __shared__ Sequence sequence;
+  F* const slabs = reinterpret_cast<F*>(projection_memory);  // two
+  // A level of the bodies' tree, then x.
+  F* const level = slabs + 2 * launch.slab_size();
+  F* const third = launch.third_level ? level + threadIdx.x : nullptr;
+  F* const x = level + (launch.third_level ? kProjectionThreads * 4 * kThreadRows<F> : 0);
+  if (threadIdx.x == 0) sequence = launch.p.random.sequence();
+  __syncthreads();
+
+  const std::int64_t begin = blockIdx.z * launch.of_split;
+  const std::int64_t end = min(begin + launch.of_split, launch.chunks);
+  const std::int64_t row =
+      std::int64_t{blockIdx.x} * kProjectionRows<F> + threadIdx.x % kProjectionRows<F>;
+  const T* const x_row = row < launch.p.rows
+                             ? static_cast<const T*>(launch.p.x) + projection_row(launch.p, 1, row)
+                             : nullptr;
+  BodyRegisters<F> waiting;
+  BodyMemory<F> memory;
+  ChunkSums<F> chunks;
+  ThreadSums<F> sums;
+  ProjectionStep now{}, next{blockIdx.y, begin, 0};
+  std::int64_t loaded_chunk = -1;
+  int loaded_pass = 0, turn = 0;
+  bool by_products = true;
+  for (bool ready = false;; turn ^= 1) {
+    if (next.tile < launch.tiles)
+      SlabDrawer<F>(launch, sequence, static_cast<int>(blockIdx.x) % launch.cluster)
+          .draw(next, slabs + turn * launch.slab_size());
+    if (ready) {
+      const ChunkShape shape(launch, now.chunk);
+      F* const slab = slabs + (turn ^ 1) * launch.slab_size();
+      const int pass = now.slab >> (shape.units_log - shape.bodies_log - shape.passes_log);
+      if (now.chunk != loaded_chunk || pass != loaded_pass) {
+        const T* const from =
+            x_row == nullptr ? nullptr : x_row + now.chunk * kFoldChunk * launch.p.x_step;
+        __syncthreads();  // the x before is not in use
+        by_products = __syncthreads_and(load_chunk<T>(launch, shape, from, pass, x)) != 0;
+        loaded_chunk = now.chunk;
+        loaded_pass = pass;
+      }
+      if (by_products)
+        fold_slab<true>(launch, shape, now.slab, x, slab, waiting, third, memory, sums);
+      else
+        fold_slab<false>(launch, shape, now.slab, x, slab, waiting, third, memory, sums);
+      if (now.slab + 1 == shape.slabs)
+        end_chunk<T>(launch, now, now.chunk - begin, now.chunk + 1 == end, sums, slab, chunks);
+    }
+    cluster_barrier_of(launch.cluster);  // the next slab is drawn, this one is not in use
+    if (next.tile >= launch.tiles) return;
+    now = next;
+    ready = true;
+    if (++next.slab == ChunkShape(launch, next.chunk).slabs) {
+      next.slab = 0;
+      if (++next.chunk == end) {
+        next.chunk = begin;
+        next.tile += gridDim.y;
       }
     }
-    if (output + o >= p.outputs) continue;
-    for (int r = 0; r < kThreadRows; ++r) {
-      if (row + first_row + r >= p.rows) break;
-      static_cast<T*>(p.y)[projection_row(p, 0, row + first_row + r) + (output + o) * p.y_step] =
-          narrow<T>(projected(trees[r].total(), static_cast<F>(p.scale)));
-    }
   }
 }
 
-template <bool kBackward>
-void project_on_cuda(const Projection& p, Execution& execution) {
+// Adds the sums of splits.
+template <class T>
+__global__ void __launch_bounds__(kProjectionThreads)
+    projection_tree_kernel(const __grid_constant__ Projection p, const compute_t<T>* sums,
+                           int splits) {
+  using F = compute_t<T>;
+  const std::int64_t all = p.rows * p.outputs, step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += step) {
+    ChunkTree<F> tree;
+    for (int split = 0; split < splits; split += 8) {
+      F v[8];
+#pragma unroll
+      for (int k = 0; k < 8; ++k) v[k] = split + k < splits ? sums[(split + k) * all + i] : F(0);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) tree.add(v[k]);
+    }
+    static_cast<T*>(p.y)[projection_row(p, 0, i / p.outputs) + i % p.outputs * p.y_step] =
+        narrow<T>(projected(tree.total(), static_cast<F>(p.scale)));
+  }
+}
+
+inline void project_on_cuda(const Projection& p, Execution& execution) {
   execution.random_words = p.random.words;
   if (p.rows == 0 || p.outputs == 0) return;
   const CurrentDevice current(execution.device.index);
-  const std::int64_t row_blocks = (p.rows + kProjectionRows - 1) / kProjectionRows;
-  const std::int64_t tiles = (p.outputs + kProjectionTile - 1) / kProjectionTile;
-  const auto blocks =
-      static_cast<unsigned>(std::min<std::int64_t>(row_blocks * tiles, std::int64_t{1} << 20));
+  const auto stream = static_cast<cudaStream_t>(execution.stream);
+  const bool is_double = p.type == Type::float64;
+  const auto plan = plan_projection(p, is_double ? kProjectionRows<double> : kProjectionRows<float>,
+                                    is_double ? sizeof(double) : sizeof(float),
+                                    execution.allocate != nullptr, execution.device.index);
+  const Workspace workspace(execution, plan.scratch);
+  ProjectionLaunch launch = plan.launch;
+  launch.sums = plan.splits > 1 ? workspace.data() : nullptr;
   with_floating_type(p.type, [&]<class T>(TypeTag<T>) {
-    projection_kernel<T, kBackward>
-        <<<blocks, kProjectionThreads, 0, static_cast<cudaStream_t>(execution.stream)>>>(
-            p, row_blocks, tiles);
+    launch_in_clusters(projection_kernel<T>, plan, stream, launch);
+    ++execution.launches;
+    if (plan.splits == 1) return;
+    const std::int64_t blocks = (p.rows * p.outputs + kProjectionThreads - 1) / kProjectionThreads;
+    projection_tree_kernel<T>
+        <<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)), kProjectionThreads, 0,
+           stream>>>(p, static_cast<const compute_t<T>*>(launch.sums), plan.splits);
+    ++execution.launches;
   });
   check(cudaGetLastError(), "launch of random_projection");
-  ++execution.launches;
 }
 
 }  // namespace twinops

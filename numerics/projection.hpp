@@ -37,6 +37,22 @@ TWINOPS_INLINE constexpr V projection_term(Mask plus, Mask minus, V x) {
   return select(plus, x, select(minus, zero - x, zero));
 }
 
+// The same by multiplication, for a finite x. The entry as a number, and two terms' sum: products
+// with 1 and 0 are exact, so it is rounded as the sum of the terms is, and differs from it at most
+// in the sign of a zero.
+template <class F>
+TWINOPS_INLINE constexpr F projection_entry(std::uint32_t word, std::uint32_t words) {
+  return is_plus_one(word, words) ? F(1) : is_minus_one(word, words) ? F(-1) : F(0);
+}
+template <class F>
+TWINOPS_INLINE F projection_pair(F entry0, F x0, F entry1, F x1) {
+  return fma(entry1, x1, entry0 * x0);
+}
+template <class F>
+TWINOPS_INLINE bool goes_by_products(F x) {
+  return abs(x) < static_cast<F>(__builtin_huge_val());
+}
+
 // An element of the product, from its sum in the order of numerics/fold.hpp.
 template <class V>
 TWINOPS_INLINE constexpr V projected(V sum, V scale) {

@@ -61,6 +61,20 @@ void add_sizes(Cases& cases, DLDataType type) {
   for (const std::int64_t rows : {0, 7, 8, 9, 16, 17, 33, 70})
     cases.add(std::to_string(rows) + " rows of 300 to 70", {type, {rows, 300}}, {type, {rows, 70}},
               5.5, {}, ordinary());
+  // Edges of what a block of the CUDA kernel has: rows (16 or 32, four blocks a cluster), outputs
+  // (64 to 256), terms of a body (16), of a slab (32 to 128), of a chunk (1024).
+  for (const std::int64_t rows : {15, 31, 32, 34, 65, 97, 129})
+    for (const std::int64_t k : {63, 128, 129, 256, 257})
+      cases.add(std::to_string(rows) + " rows of 70 to " + std::to_string(k), {type, {rows, 70}},
+                {type, {rows, k}}, 2.0, {}, ordinary());
+  for (const std::int64_t columns :
+       {31, 32, 33, 127, 128, 129, 255, 256, 257, 511, 513, 2049, 4097})
+    for (const std::int64_t k : {64, 68, 130})
+      cases.add("40 rows of " + std::to_string(columns) + " to " + std::to_string(k),
+                {type, {40, columns}}, {type, {40, k}}, 3.0, {},
+                columns % 2 == 0 ? ordinary() : whole_range());
+  cases.add("300 rows of 1500 to 300", {type, {300, 1500}}, {type, {300, 300}}, 1.5, {},
+            ordinary());
   cases.add("a row without axes", {type, {1500}}, {type, {40}}, 2.0, {}, ordinary());
   cases.add("long rows", {type, {2, 20000}}, {type, {2, 24}}, 141.4, {}, ordinary());
   cases.add("many outputs", {type, {2, 24}}, {type, {2, 20000}}, 4.9, {}, ordinary());

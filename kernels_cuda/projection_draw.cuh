@@ -1,0 +1,257 @@
+// How random_projection on CUDA lays its work out, and the drawing of R. kernels_cuda/
+// random_projection.cuh has the story.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "numerics/fold.hpp"
+#include "operators/random_projection.hpp"
+
+namespace twinops {
+
+inline constexpr int kProjectionThreads = 256, kProjectionWarps = kProjectionThreads / 32;
+inline constexpr int kWarpOutputs = 32;  // of a warp's tile
+inline constexpr int kProjectionBody =
+    16;                                  // terms of a body: a subtree whose sums are in registers
+inline constexpr int kChunkLevels = 12;  // of the tree over a block's chunks
+
+// Rows of a block; of a thread, which has as many rows by 4 outputs.
+template <class F>
+inline constexpr int kProjectionRows = 128 / static_cast<int>(sizeof(F));
+template <class F>
+inline constexpr int kThreadRows = kProjectionRows<F> / 4;
+
+struct ProjectionLaunch {
+  Projection p;
+  void* sums;                     // [splits, rows, outputs] in compute type; nullptr: one split
+  std::int64_t chunks, of_split;  // chunks in all; of a split (a power of two)
+  std::int64_t tiles;             // of outputs
+  int groups_log;                 // groups of warps, that share a chunk's terms
+  int bodies_log;                 // bodies of a slab, for which entries are drawn at a time
+  int passes_log;                 // passes in which a chunk of x comes into shared memory
+  int cluster;                    // blocks that draw for one another
+  bool third_level;               // of the tree of a chunk's bodies, in shared memory
+
+  TWINOPS_INLINE int outputs_of_tile() const {
+    return kProjectionWarps * kWarpOutputs >> groups_log;
+  }
+  TWINOPS_INLINE int slab_terms() const { return kProjectionBody << bodies_log; }
+  // Elements of a slab's entries: [warp][term][output].
+  TWINOPS_INLINE int slab_size() const { return kProjectionWarps * kWarpOutputs * slab_terms(); }
+};
+
+// A chunk of n terms is folded as 2^k >= n of them. Term t is number t / 2^stride_log of part
+// t mod 2^stride_log: a part is a body. Group g has the parts g, g + groups, ..., and takes them in
+// the order that makes them a tree of neighbours.
+struct ChunkShape {
+  int terms;
+  int stride_log, units_log;  // parts; parts of a group
+  int bodies_log, slabs;      // bodies of a slab; slabs of the chunk
+  int passes_log;
+
+  __device__ ChunkShape(const ProjectionLaunch& launch, std::int64_t chunk) {
+    const std::int64_t left = launch.p.terms - chunk * kFoldChunk;
+    terms = left < kFoldChunk ? static_cast<int>(left) : kFoldChunk;
+    stride_log = launch.groups_log;
+    while (kProjectionBody << stride_log < terms) ++stride_log;
+    units_log = stride_log - launch.groups_log;
+    bodies_log = min(launch.bodies_log, units_log);
+    slabs = 1 << (units_log - bodies_log);
+    passes_log = min(launch.passes_log, units_log - bodies_log);
+  }
+  // The part that group g takes as its number u.
+  __device__ int part(int u, int g, int groups_log) const {
+    const unsigned turned =
+        units_log == 0 ? 0 : __brev(static_cast<unsigned>(u)) >> (32 - units_log);
+    return g + static_cast<int>(turned << groups_log);
+  }
+};
+
+// A step of a block: a slab of a chunk for a tile of outputs.
+struct ProjectionStep {
+  std::int64_t tile, chunk;
+  int slab;
+};
+
+__device__ __forceinline__ void cluster_barrier_of(int cluster) {
+#if __CUDA_ARCH__ >= 900
+  if (cluster > 1) {
+    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
+    return;
+  }
+#endif
+  __syncthreads();
+}
+
+// Stores to the same place of every block's shared memory.
+__device__ __forceinline__ void put_one(float* at, float v, int cluster) {
+#if __CUDA_ARCH__ >= 900
+  if (cluster > 1) {
+    const auto here = static_cast<unsigned>(__cvta_generic_to_shared(at));
+    for (int rank = 0; rank < cluster; ++rank)
+      asm volatile(
+          "{\n\t.reg .u32 a;\n\tmapa.shared::cluster.u32 a, %0, %1;\n\t"
+          "st.shared::cluster.f32 [a], %2;\n\t}" ::"r"(here),
+          "r"(rank), "f"(v)
+          : "memory");
+    return;
+  }
+#endif
+  *at = v;
+}
+__device__ __forceinline__ void put_one(double* at, double v, int cluster) {
+#if __CUDA_ARCH__ >= 900
+  if (cluster > 1) {
+    const auto here = static_cast<unsigned>(__cvta_generic_to_shared(at));
+    for (int rank = 0; rank < cluster; ++rank)
+      asm volatile(
+          "{\n\t.reg .u32 a;\n\tmapa.shared::cluster.u32 a, %0, %1;\n\t"
+          "st.shared::cluster.f64 [a], %2;\n\t}" ::"r"(here),
+          "r"(rank), "d"(v)
+          : "memory");
+    return;
+  }
+#endif
+  *at = v;
+}
+// Four that follow one another; at: aligned to 16 bytes.
+__device__ __forceinline__ void put_four(float* at, const float (&v)[4], int cluster) {
+#if __CUDA_ARCH__ >= 900
+  if (cluster > 1) {
+    const auto here = static_cast<unsigned>(__cvta_generic_to_shared(at));
+    for (int rank = 0; rank < cluster; ++rank)
+      asm volatile(
+          "{\n\t.reg .u32 a;\n\tmapa.shared::cluster.u32 a, %0, %1;\n\t"
+          "st.shared::cluster.v4.f32 [a], {%2, %3, %4, %5};\n\t}" ::"r"(here),
+          "r"(rank), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3])
+          : "memory");
+    return;
+  }
+#endif
+  *reinterpret_cast<float4*>(at) = make_float4(v[0], v[1], v[2], v[3]);
+}
+__device__ __forceinline__ void put_four(double* at, const double (&v)[4], int cluster) {
+#pragma unroll
+  for (int k = 0; k < 4; ++k) put_one(at + k, v[k], cluster);
+}
+
+// Draws the entries of a slab into the shared memory of every block of the cluster, each of which
+// draws its share.
+template <class F>
+class SlabDrawer {
+ public:
+  __device__ SlabDrawer(const ProjectionLaunch& launch, const volatile Sequence& sequence, int rank)
+      : launch_(launch),
+        s_{sequence.seed, sequence.subsequence, sequence.block},
+        keys_(philox_keys(s_.seed)),
+        first_(static_cast<int>(threadIdx.x) + kProjectionThreads * rank),
+        step_(kProjectionThreads * launch.cluster) {}
+
+  __device__ void draw(const ProjectionStep& step, F* slab) const {
+    const ChunkShape shape(launch_, step.chunk);
+    if (launch_.p.backward)
+      draw_backward(step, shape, slab);
+    else
+      draw_forward(step, shape, slab);
+  }
+
+ private:
+  __device__ PhiloxBlock<std::uint32_t> block(std::uint64_t b) const {
+    b += s_.block;
+    return philox_rounds<std::uint32_t>(
+        {{static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32),
+          static_cast<std::uint32_t>(s_.subsequence),
+          static_cast<std::uint32_t>(s_.subsequence >> 32)}},
+        keys_);
+  }
+  // Term i of a slab, of group g: its index in the chunk.
+  __device__ int term(const ProjectionStep& step, const ChunkShape& shape, int i, int g) const {
+    const int u = (step.slab << shape.bodies_log) + i / kProjectionBody;
+    return shape.part(u, g, launch_.groups_log) + ((i % kProjectionBody) << shape.stride_log);
+  }
+  __device__ F* place(F* slab, int group, int output, int i) const {
+    const int warp = group << (3 - launch_.groups_log) | output / kWarpOutputs;
+    return slab + (warp * launch_.slab_terms() + i) * kWarpOutputs + output % kWarpOutputs;
+  }
+
+  // Blocks lie along the outputs of a term.
+  __device__ void draw_forward(const ProjectionStep& step, const ChunkShape& shape, F* slab) const {
+    const Projection& p = launch_.p;
+    const int tile = launch_.outputs_of_tile();
+    const bool aligned = (p.random.first | static_cast<std::uint64_t>(p.outputs)) % 4 == 0;
+    const unsigned blocks = static_cast<unsigned>(tile) / 4 + (aligned ? 0 : 1);
+    const unsigned terms = static_cast<unsigned>(kProjectionBody) << shape.bodies_log;
+    const int items = static_cast<int>((terms << launch_.groups_log) * blocks);
+    const std::int64_t left = p.outputs - step.tile * tile;
+#pragma unroll 2
+    for (int item = first_; item < items; item += step_) {
+      const unsigned row = aligned ? static_cast<unsigned>(item) >> (6 - launch_.groups_log)
+                                   : static_cast<unsigned>(item) / blocks;
+      const int b = item - static_cast<int>(row * blocks);
+      const int i = static_cast<int>(row % terms), g = static_cast<int>(row / terms);
+      const int t = term(step, shape, i, g);
+      const std::uint64_t e = p.draw(step.chunk * kFoldChunk + t, step.tile * tile);
+      const int output = 4 * b - static_cast<int>(e % 4);
+      if (output >= left) continue;
+      F v[4] = {};
+      if (t < shape.terms) {
+        const auto drawn = block(e / 4 + static_cast<unsigned>(b));
+#pragma unroll
+        for (int k = 0; k < 4; ++k) v[k] = projection_entry<F>(drawn.w[k], p.words);
+      }
+      if (aligned) {
+        put_four(place(slab, g, output, i), v, launch_.cluster);
+        continue;
+      }
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if (output + k >= 0 && output + k < tile)
+          put_one(place(slab, g, output + k, i), v[k], launch_.cluster);
+    }
+  }
+
+  // Blocks lie along the terms of an output: four groups take a block's words. groups_log >= 2.
+  __device__ void draw_backward(const ProjectionStep& step, const ChunkShape& shape,
+                                F* slab) const {
+    const Projection& p = launch_.p;
+    const int tile_log = 8 - launch_.groups_log, tile = 1 << tile_log;
+    const int terms_log = 4 + shape.bodies_log;
+    const int items = 1 << (tile_log + terms_log + launch_.groups_log - 2);
+    const std::int64_t left = p.outputs - step.tile * tile;
+#pragma unroll 2
+    for (int item = first_; item < items; item += step_) {
+      const int output = item & (tile - 1), i = item >> tile_log & ((1 << terms_log) - 1);
+      const int g = item >> (tile_log + terms_log) << 2;
+      if (output >= left) continue;
+      const int t = term(step, shape, i, g);
+      const std::uint64_t e = p.draw(step.chunk * kFoldChunk + t, step.tile * tile + output);
+      F v[4] = {};
+      if (t < shape.terms) {
+        PhiloxBlock<std::uint32_t> drawn = block(e / 4);
+        if (e % 4 != 0) drawn = later_words(drawn, block(e / 4 + 1), static_cast<unsigned>(e % 4));
+#pragma unroll
+        for (int k = 0; k < 4; ++k) v[k] = projection_entry<F>(drawn.w[k], p.words);
+      }
+#pragma unroll
+      for (int k = 0; k < 4; ++k) put_one(place(slab, g + k, output, i), v[k], launch_.cluster);
+    }
+  }
+
+  // Words `skip` to `skip + 3` of two blocks.
+  __device__ static PhiloxBlock<std::uint32_t> later_words(const PhiloxBlock<std::uint32_t>& a,
+                                                           const PhiloxBlock<std::uint32_t>& b,
+                                                           unsigned skip) {
+    PhiloxBlock<std::uint32_t> words{};
+#pragma unroll
+    for (unsigned k = 0; k < 4; ++k)
+      words.w[k] = k + skip < 4 ? pick(a, k + skip) : pick(b, k + skip - 4);
+    return words;
+  }
+
+  const ProjectionLaunch& launch_;
+  const Sequence s_;
+  const PhiloxKeys keys_;
+  const int first_, step_;
+};
+
+}  // namespace twinops
