@@ -12,7 +12,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "python"))
-from twinops._call import CPU, CUDA, Call, view  # noqa: E402
+from twinops._call import ALLOCATE, CPU, CUDA, Call, view  # noqa: E402
 
 LIBRARY = os.path.join(ROOT, "build", "release", "libtwinops.so")
 # DLPack's code and bits of torch's types.
@@ -31,6 +31,7 @@ def view_of(tensor):
 class Twinops:
     def __init__(self, path=LIBRARY):
         self.library = ctypes.CDLL(path)
+        self.allocate = ALLOCATE(lambda context, size, stream: _scratch().data_ptr())
 
     def call(self, op, attributes=None, **tensors):
         """The call on torch tensors, made ready on torch's current stream; see twinops._call.Call."""
@@ -39,9 +40,17 @@ class Twinops:
         views = {name: [view_of(t) for t in (value if isinstance(value, list) else [value])]
                  for name, value in tensors.items()}
         call = Call(self.library, op, views, attributes,
-                    torch.cuda.current_stream().cuda_stream if on_gpu else None)
+                    torch.cuda.current_stream().cuda_stream if on_gpu else None,
+                    allocate=self.allocate if on_gpu else None)
         call.tensors = tensors  # which must live as long
         return call
+
+
+@functools.cache
+def _scratch():
+    """What calls use that need scratch memory: more than any of these needs."""
+    import torch
+    return torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
 
 
 @functools.cache

@@ -31,8 +31,10 @@ function(twinops_isa_sources target)
     add_library(${target}_${isa} OBJECT ${ARGN})
     target_link_libraries(${target}_${isa} PRIVATE twinops_options)
     target_include_directories(${target}_${isa} SYSTEM PRIVATE ${TWINOPS_XSIMD_INCLUDE_DIR})
-    target_compile_options(${target}_${isa} PRIVATE ${TWINOPS_ISA_${isa}_FLAGS}
-      $<$<NOT:$<BOOL:${TWINOPS_SANITIZE}>>:-O3>)
+    target_compile_options(${target}_${isa} PRIVATE ${TWINOPS_ISA_${isa}_FLAGS})
+    if(NOT TWINOPS_SANITIZE)
+      target_compile_options(${target}_${isa} PRIVATE -O3)
+    endif()
     # g++ 12 warns of its own AVX-512 headers.
     target_compile_options(${target}_${isa} PRIVATE
       $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>)

@@ -105,4 +105,23 @@ __device__ __forceinline__ void draw_pack(const DropoutDraws& d, std::int64_t pa
   }
 }
 
+// The same in layout contiguous where a pack's blocks do not share their number's upper half.
+template <int kElements>
+__device__ __forceinline__ void draw_carrying_pack(const DropoutDraws& d, std::int64_t pack,
+                                                   std::uint32_t (&words)[kElements]) {
+  const std::uint64_t first =
+      d.block + d.first + static_cast<std::uint64_t>(pack) * (kElements / 4);
+#pragma unroll
+  for (int b = 0; b < kElements / 4; ++b) {
+    const std::uint64_t block = first + static_cast<unsigned>(b);
+    const auto drawn = philox_rounds<std::uint32_t>(
+        {{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+          static_cast<std::uint32_t>(d.subsequence),
+          static_cast<std::uint32_t>(d.subsequence >> 32)}},
+        d.keys);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) words[4 * b + k] = drawn.w[k];
+  }
+}
+
 }  // namespace twinops

@@ -42,24 +42,19 @@ __device__ __forceinline__ void grad_pack(const DropoutWork& work, const Dropout
                                           compute_t<T> (&v)[DropoutPack<T>::kElements]) {
   using F = compute_t<T>;
   constexpr int kElements = DropoutPack<T>::kElements;
-  PhiloxBlock<std::uint32_t> words[kElements / 4];
-  if constexpr (kSource == PackSource::draw) {
-    const std::uint64_t first = draws.block + static_cast<std::uint64_t>(pack) * (kElements / 4);
-#pragma unroll
-    for (int b = 0; b < kElements / 4; ++b)
-      words[b] = philox_rounds<std::uint32_t>(
-          {{static_cast<std::uint32_t>(first + b),
-            static_cast<std::uint32_t>((kOneHigh ? draws.block : first + b) >> 32),
-            static_cast<std::uint32_t>(draws.subsequence),
-            static_cast<std::uint32_t>(draws.subsequence >> 32)}},
-          draws.keys);
+  std::uint32_t words[kElements];
+  if constexpr (kSource == PackSource::contiguous) {
+    if constexpr (kOneHigh)
+      draw_pack<kSource>(draws, pack, words);
+    else
+      draw_carrying_pack(draws, pack, words);
   }
   x.widen_to(v);
 #pragma unroll
   for (int j = 0; j < kElements; ++j)
-    v[j] = dropped_out(kSource == PackSource::draw ? words[j / 4].w[j % 4] < work.keep.count
-                                                   : (bits >> j & 1u) != 0,
-                       v[j], static_cast<F>(work.scale));
+    v[j] =
+        dropped_out(is_drawn(kSource) ? keeps<kSource>(work.keep, words[j]) : (bits >> j & 1u) != 0,
+                    v[j], static_cast<F>(work.scale));
   x.narrow_from(v);
   x.store(static_cast<T*>(work.y), pack);
   x.widen_to(v);
@@ -194,7 +189,7 @@ class GradColumn {
   int packs_;
 };
 
-template <class T, PackSource kSource, bool kSeedTensor>
+template <class T, PackSource kSource, bool kKeys>
 __global__ void __launch_bounds__(kGradThreads, sizeof(T) == 8 ? 1 : 2)
     grad_sums_kernel(const __grid_constant__ GradSumsLaunch launch, T* dbias,
                      compute_t<T>* partial) {
@@ -207,9 +202,8 @@ __global__ void __launch_bounds__(kGradThreads, sizeof(T) == 8 ? 1 : 2)
 #endif
   const DropoutWork& work = launch.dropout.work;
   const Sequence sequence = work.random.sequence();
-  const DropoutDraws draws = draws_of<kSeedTensor>(launch.dropout, sequence);
-  const std::uint64_t last = draws.block + static_cast<std::uint64_t>(work.elements) / 4;
-  const bool one_high = kSource != PackSource::draw || (draws.block ^ last) >> 32 == 0;
+  const DropoutDraws draws = draws_of<kSource, kKeys>(launch.dropout, sequence);
+  const bool one_high = draws.reaches<kSource>(work.elements);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const std::int64_t column = std::int64_t{blockIdx.x} * kGradPacks + threadIdx.x % kGradPacks;
   for (std::int64_t chunk = blockIdx.y; chunk < launch.chunks; chunk += gridDim.y) {
@@ -256,16 +250,18 @@ void launch_grad_sums(const GradSumsLaunch& launch, void* dbias, void* scratch,
           "cudaFuncSetAttribute");
     kernel<<<blocks, kGradThreads, kBytes, stream>>>(launch, sums, partial);
   };
-  if constexpr (kSource == PackSource::draw) {
+  if constexpr (is_drawn(kSource)) {
     if (launch.dropout.work.random.seed_tensor != nullptr)
-      return go(grad_sums_kernel<T, kSource, true>);
+      return go(grad_sums_kernel<T, kSource, false>);
   }
-  go(grad_sums_kernel<T, kSource, false>);
+  go(grad_sums_kernel<T, kSource, true>);
 }
 
 // Whether dx and dbias can be made in one pass.
 inline bool goes_by_grad_sums(const DropoutWork& work, const ColumnSums& s, int device) {
-  bool fits = s.sums != nullptr && s.rows > 0;
+  bool fits =
+      s.sums != nullptr && s.rows > 0 &&
+      (work.source != DropoutWork::Source::draw || work.random.layout == RandomLayout::contiguous);
   int room = 0;
   check(cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
         "cudaDeviceGetAttribute");
@@ -285,7 +281,7 @@ inline void grad_sums_on_cuda(const DropoutWork& work, const ColumnSums& s, std:
   const GradSumsLaunch launch{{work, philox_keys(work.random.seed), 0}, s.rows, s.columns, chunks};
   with_floating_type(work.type, [&]<class T>(TypeTag<T>) {
     if (work.source == Source::draw)
-      launch_grad_sums<T, PackSource::draw>(launch, s.sums, scratch, stream);
+      launch_grad_sums<T, PackSource::contiguous>(launch, s.sums, scratch, stream);
     else if (work.source == Source::bits || work.source == Source::bytes)
       launch_grad_sums<T, PackSource::mask>(launch, s.sums, scratch, stream);
     else

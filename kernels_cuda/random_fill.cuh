@@ -74,11 +74,10 @@ class FillDrawer {
     } else if constexpr (kLayout == RandomLayout::contiguous) {
       b = philox_rounds_of(family_, static_cast<std::uint32_t>(counter(q)), keys_);
     } else {
-      std::uint64_t turn = q >> (launch_.period_log & 63),
-                    lane = q & (launch_.fill.random.period - 1);
-      if (launch_.period_log < 0) divide(q, launch_.fill.random.period, turn, lane);
-      turn += s_.block;
-      lane += s_.subsequence;
+      const Quotient at = launch_.period_log < 0 ? divided(q, launch_.fill.random.period)
+                                                 : Quotient{q >> launch_.period_log,
+                                                            q & (launch_.fill.random.period - 1)};
+      const std::uint64_t turn = s_.block + at.quotient, lane = s_.subsequence + at.rest;
       b = philox_rounds<std::uint32_t>(
           {{static_cast<std::uint32_t>(turn), static_cast<std::uint32_t>(turn >> 32),
             static_cast<std::uint32_t>(lane), static_cast<std::uint32_t>(lane >> 32)}},
@@ -175,15 +174,13 @@ struct FillPlace {
   __device__ FillPlace(const RandomFill& fill, std::int64_t i) {
     const auto& walk = fill.walk;
     for (int axis = walk.rank - 1; axis >= 0; --axis) {
-      std::uint64_t rest = 0, index = static_cast<std::uint64_t>(i);
-      if (axis != 0)
-        divide(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(walk.size[axis]), rest,
-               index);
-      i = static_cast<std::int64_t>(rest);
-      if (axis == walk.rank - 1) left = walk.size[axis] - static_cast<std::int64_t>(index);
+      Quotient at{0, static_cast<std::uint64_t>(i)};
+      if (axis != 0) at = divided(at.rest, static_cast<std::uint64_t>(walk.size[axis]));
+      i = static_cast<std::int64_t>(at.quotient);
+      const auto index = static_cast<std::int64_t>(at.rest);
+      if (axis == walk.rank - 1) left = walk.size[axis] - index;
 #pragma unroll
-      for (int k = 0; k < RandomFill::kOperands; ++k)
-        offset[k] += static_cast<std::int64_t>(index) * walk.stride[k][axis];
+      for (int k = 0; k < RandomFill::kOperands; ++k) offset[k] += index * walk.stride[k][axis];
     }
   }
   __device__ Sequence sequence(const RandomFill& fill, Sequence s) const {

@@ -44,6 +44,10 @@ class Report(ctypes.Structure):
     ]
 
 
+# context, bytes, stream -> address of scratch memory, or None
+ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
+
 class _Execution(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
@@ -52,7 +56,7 @@ class _Execution(ctypes.Structure):
         ("row", ctypes.c_char_p),
         ("parallel_for", ctypes.c_void_p),
         ("parallel_context", ctypes.c_void_p),
-        ("allocate", ctypes.c_void_p),
+        ("allocate", ALLOCATE),
         ("release", ctypes.c_void_p),
         ("workspace_context", ctypes.c_void_p),
         ("report", ctypes.POINTER(Report)),
@@ -88,11 +92,11 @@ class Call:
     """A call with all its structs made once: calling it is twinops_run and nothing else.
 
     `tensors` maps an argument's name to a DLTensor or a list of them, `attributes` a name to a bool,
-    int, float or str. The memory stays the caller's, who keeps it alive. RuntimeError carries the
-    library's message. `report` is of the last call.
+    int, float or str; `allocate` is an ALLOCATE. All memory stays the caller's, who keeps it alive.
+    RuntimeError carries the library's message. `report` is of the last call.
     """
 
-    def __init__(self, library, op, tensors, attributes=None, stream=None, threads=0):
+    def __init__(self, library, op, tensors, attributes=None, stream=None, threads=0, allocate=None):
         self._run, self._last_error = library.twinops_run, library.twinops_last_error
         self._last_error.restype = ctypes.c_char_p
         self._kept = []
@@ -103,6 +107,7 @@ class Call:
             struct_size=ctypes.sizeof(_Execution),
             threads=threads,
             stream=stream,
+            allocate=allocate or ALLOCATE(),
             report=ctypes.pointer(self.report),
         )
         self._kept.append(execution)
