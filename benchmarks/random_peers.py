@@ -6,7 +6,7 @@ usage: random_peers.py libtwinops.so [projection] [grad] [fill]
 projection  random_projection and its gradient beside torch.matmul in float32 with R stored (no TF32),
             and beside a copy of x.
 grad        bias_dropout_residual_grad with dbias beside a copy of the bytes that the job needs.
-fill        philox_words and uniform beside a memset of the same bytes, and torch's uniform_().
+fill        philox_words and uniform beside torch's zero_() of the same bytes and its uniform_().
 
 Microseconds: medians of CUDA events with a cold L2 (triton.testing.do_bench).
 """
@@ -165,24 +165,24 @@ def fill(ours):
     n = 1 << 28
     out = torch.empty(n, device="cuda")
     bytes_of = out.view(torch.uint8)
-    memset = us(lambda: bytes_of.zero_())
-    line(op="memset", us=memset, tbps=4 * n / memset / 1e6)
+    zero = us(lambda: bytes_of.zero_())
+    line(op="torch.zero_", us=zero, tbps=4 * n / zero / 1e6)
     line(op="torch.uniform_", us=us(lambda: out.uniform_()))
     for layout in ("contiguous", "strided", "triton"):
         for op, argument in (("philox_words", "words"), ("uniform", "out")):
             t = us(ours.call(op, {"layout": layout, "seed": 7}, **{argument: out}))
-            line(op=op, layout=layout, us=t, of_memset=memset / t)
+            line(op=op, layout=layout, us=t, of_zero_=zero / t)
     shifted = us(ours.call("philox_words", {"seed": 7, "element_offset": 1}, words=out))
     line(op="philox_words", layout="contiguous, element offset 1", us=shifted,
-         of_memset=memset / shifted)
+         of_zero_=zero / shifted)
     unaligned = us(ours.call("philox_words", {"seed": 7}, words=out[1:-3]))
     line(op="philox_words", layout="contiguous, unaligned", us=unaligned,
-         of_memset=memset / unaligned)
+         of_zero_=zero / unaligned)
     odd = out[:4099 * 60000].view(60000, 4099)
     rows = us(ours.call("philox_words", {"seed": 7, "global_shape": "60000,5000", "start": "0,500"},
                         words=odd))
     line(op="philox_words", layout="contiguous, inner shard of odd rows", us=rows,
-         of_memset=memset * odd.numel() / n / rows)
+         of_zero_=zero * odd.numel() / n / rows)
 
 
 def main():
