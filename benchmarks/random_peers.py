@@ -6,7 +6,7 @@
 projection  random_projection and its gradient beside torch.matmul in float32 with R stored (no TF32),
             and beside a copy of x.
 grad        bias_dropout_residual_grad with dbias beside a copy of the bytes that the job needs.
-fill        philox_words and uniform beside a memset of the same bytes, and torch's uniform_().
+fill        philox_words and uniform beside torch's zero_() of the same bytes and its uniform_().
 
 Microseconds: benchmarks/peers.py.
 """
@@ -78,24 +78,24 @@ def fill(ours):
     out = torch.empty(n, device="cuda")
     words = out.view(torch.uint32)
     bytes_of = out.view(torch.uint8)
-    memset = microseconds(lambda: bytes_of.zero_())
-    line(op="memset", us=memset, tbps=4 * n / memset / 1e6)
+    zero = microseconds(lambda: bytes_of.zero_())
+    line(op="torch.zero_", us=zero, tbps=4 * n / zero / 1e6)
     line(op="torch.uniform_", us=microseconds(lambda: out.uniform_()))
     for layout in ("contiguous", "strided", "triton"):
         for op, made in (("philox_words", {"words": words}), ("uniform", {"out": out})):
             t = microseconds(ours.call(op, {"layout": layout, "seed": 7}, **made))
-            line(op=op, layout=layout, us=t, of_memset=memset / t)
+            line(op=op, layout=layout, us=t, of_zero_=zero / t)
     shifted = microseconds(ours.call("philox_words", {"seed": 7, "element_offset": 1}, words=words))
     line(op="philox_words", layout="contiguous, element offset 1", us=shifted,
-         of_memset=memset / shifted)
+         of_zero_=zero / shifted)
     unaligned = microseconds(ours.call("philox_words", {"seed": 7}, words=words[1:-3]))
     line(op="philox_words", layout="contiguous, unaligned", us=unaligned,
-         of_memset=memset / unaligned)
+         of_zero_=zero / unaligned)
     odd = words[:4099 * 60000].view(60000, 4099)
     rows = microseconds(ours.call("philox_words", {"seed": 7, "global_shape": "60000,5000", "start": "0,500"},
                         words=odd))
     line(op="philox_words", layout="contiguous, inner shard of odd rows", us=rows,
-         of_memset=memset * odd.numel() / n / rows)
+         of_zero_=zero * odd.numel() / n / rows)
 
 
 def main():

@@ -29,7 +29,6 @@ struct ProjectionLaunch {
   int groups_log;                 // groups of warps, that share a chunk's terms
   int bodies_log;                 // bodies of a slab, for which entries are drawn at a time
   int passes_log;                 // passes in which a chunk of x comes into shared memory
-  int cluster;                    // blocks that draw for one another
   bool third_level;               // of the tree of a chunk's bodies, in shared memory
 
   TWINOPS_INLINE int outputs_of_tile() const {
@@ -73,83 +72,35 @@ struct ProjectionStep {
   int slab;
 };
 
-__device__ __forceinline__ void cluster_barrier_of(int cluster) {
-#if __CUDA_ARCH__ >= 900
-  if (cluster > 1) {
-    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
-    return;
-  }
-#endif
-  __syncthreads();
-}
-
-// Stores to the same place of every block's shared memory.
-__device__ __forceinline__ void put_one(float* at, float v, int cluster) {
-#if __CUDA_ARCH__ >= 900
-  if (cluster > 1) {
-    const auto here = static_cast<unsigned>(__cvta_generic_to_shared(at));
-    for (int rank = 0; rank < cluster; ++rank)
-      asm volatile(
-          "{\n\t.reg .u32 a;\n\tmapa.shared::cluster.u32 a, %0, %1;\n\t"
-          "st.shared::cluster.f32 [a], %2;\n\t}" ::"r"(here),
-          "r"(rank), "f"(v)
-          : "memory");
-    return;
-  }
-#endif
-  *at = v;
-}
-__device__ __forceinline__ void put_one(double* at, double v, int cluster) {
-#if __CUDA_ARCH__ >= 900
-  if (cluster > 1) {
-    const auto here = static_cast<unsigned>(__cvta_generic_to_shared(at));
-    for (int rank = 0; rank < cluster; ++rank)
-      asm volatile(
-          "{\n\t.reg .u32 a;\n\tmapa.shared::cluster.u32 a, %0, %1;\n\t"
-          "st.shared::cluster.f64 [a], %2;\n\t}" ::"r"(here),
-          "r"(rank), "d"(v)
-          : "memory");
-    return;
-  }
-#endif
-  *at = v;
-}
-// Four that follow one another; at: aligned to 16 bytes.
-__device__ __forceinline__ void put_four(float* at, const float (&v)[4], int cluster) {
-#if __CUDA_ARCH__ >= 900
-  if (cluster > 1) {
-    const auto here = static_cast<unsigned>(__cvta_generic_to_shared(at));
-    for (int rank = 0; rank < cluster; ++rank)
-      asm volatile(
-          "{\n\t.reg .u32 a;\n\tmapa.shared::cluster.u32 a, %0, %1;\n\t"
-          "st.shared::cluster.v4.f32 [a], {%2, %3, %4, %5};\n\t}" ::"r"(here),
-          "r"(rank), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3])
-          : "memory");
-    return;
-  }
-#endif
+// Four that follow one another in shared memory; at: aligned to 16 bytes.
+__device__ __forceinline__ void put_four(float* at, const float (&v)[4]) {
   *reinterpret_cast<float4*>(at) = make_float4(v[0], v[1], v[2], v[3]);
 }
-__device__ __forceinline__ void put_four(double* at, const double (&v)[4], int cluster) {
-#pragma unroll
-  for (int k = 0; k < 4; ++k) put_one(at + k, v[k], cluster);
+__device__ __forceinline__ void put_four(double* at, const double (&v)[4]) {
+  reinterpret_cast<double2*>(at)[0] = make_double2(v[0], v[1]);
+  reinterpret_cast<double2*>(at)[1] = make_double2(v[2], v[3]);
 }
 
-// Draws the entries of a slab into the shared memory of every block of the cluster, each of which
-// draws its share.
+// Draws the entries of a slab into shared memory. Where blocks of the sequence do not lie across
+// terms or outputs, what a thread draws is a few additions apart.
 template <class F>
 class SlabDrawer {
  public:
-  __device__ SlabDrawer(const ProjectionLaunch& launch, const volatile Sequence& sequence, int rank)
+  __device__ SlabDrawer(const ProjectionLaunch& launch, const volatile Sequence& sequence)
       : launch_(launch),
         s_{sequence.seed, sequence.subsequence, sequence.block},
-        keys_(philox_keys(s_.seed)),
-        first_(static_cast<int>(threadIdx.x) + kProjectionThreads * rank),
-        step_(kProjectionThreads * launch.cluster) {}
+        keys_(philox_keys(s_.seed)) {}
 
   __device__ void draw(const ProjectionStep& step, F* slab) const {
+    const Projection& p = launch_.p;
     const ChunkShape shape(launch_, step.chunk);
-    if (launch_.p.backward)
+    const std::int64_t run = p.backward ? p.terms : p.outputs;
+    const bool aligned = (p.random.first | static_cast<std::uint64_t>(run)) % 4 == 0;
+    if (aligned && p.backward)
+      draw_aligned<true>(step, shape, slab);
+    else if (aligned)
+      draw_aligned<false>(step, shape, slab);
+    else if (p.backward)
       draw_backward(step, shape, slab);
     else
       draw_forward(step, shape, slab);
@@ -174,39 +125,70 @@ class SlabDrawer {
     return slab + (warp * launch_.slab_terms() + i) * kWarpOutputs + output % kWarpOutputs;
   }
 
-  // Blocks lie along the outputs of a term.
+  // A block is four outputs of a term, or four terms of an output, one for each of four groups.
+  template <bool kBackward>
+  __device__ __forceinline__ void draw_aligned(const ProjectionStep& step, const ChunkShape& shape,
+                                               F* slab) const {
+    const Projection& p = launch_.p;
+    const int groups_log = launch_.groups_log, terms_log = 4 + shape.bodies_log;
+    const int tile = launch_.outputs_of_tile();
+    const int along_log = kBackward ? 8 - groups_log : 6 - groups_log;
+    const int along = static_cast<int>(threadIdx.x) & ((1 << along_log) - 1);
+    const int output = kBackward ? along : 4 * along;
+    if (output >= p.outputs - step.tile * tile) return;
+    const std::uint64_t e = p.draw(step.chunk * kFoldChunk, step.tile * tile + output);
+    const std::uint64_t first = s_.block + e / 4;
+    const auto of_term = kBackward ? 0 : static_cast<std::uint64_t>(p.outputs) / 4;
+    F* const to = place(slab, 0, output, 0);
+    const int of_group = launch_.slab_terms() * kWarpOutputs << (3 - groups_log);
+    const int rows = 1 << (kBackward ? terms_log + groups_log - 2 : terms_log + groups_log);
+#pragma unroll 4
+    for (int row = static_cast<int>(threadIdx.x) >> along_log; row < rows;
+         row += kProjectionThreads >> along_log) {
+      const int i = row & ((1 << terms_log) - 1);
+      const int g = row >> terms_log << (kBackward ? 2 : 0);
+      const auto t = static_cast<unsigned>(term(step, shape, i, g));
+      const std::uint64_t b = first + (kBackward ? t / 4 : t * of_term);
+      const PhiloxBlock<std::uint32_t> drawn = philox_rounds<std::uint32_t>(
+          {{static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32),
+            static_cast<std::uint32_t>(s_.subsequence),
+            static_cast<std::uint32_t>(s_.subsequence >> 32)}},
+          keys_);
+      F v[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) v[k] = projection_entry<F>(drawn.w[k], p.words);
+      F* const at = to + g * of_group + i * kWarpOutputs;
+      if constexpr (kBackward) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) at[k * of_group] = v[k];
+      } else {
+        put_four(at, v);
+      }
+    }
+  }
+
+  // Blocks lie along the outputs of a term, and one more at an end.
   __device__ void draw_forward(const ProjectionStep& step, const ChunkShape& shape, F* slab) const {
     const Projection& p = launch_.p;
     const int tile = launch_.outputs_of_tile();
-    const bool aligned = (p.random.first | static_cast<std::uint64_t>(p.outputs)) % 4 == 0;
-    const unsigned blocks = static_cast<unsigned>(tile) / 4 + (aligned ? 0 : 1);
+    const unsigned blocks = static_cast<unsigned>(tile) / 4 + 1;
     const unsigned terms = static_cast<unsigned>(kProjectionBody) << shape.bodies_log;
     const int items = static_cast<int>((terms << launch_.groups_log) * blocks);
     const std::int64_t left = p.outputs - step.tile * tile;
 #pragma unroll 2
-    for (int item = first_; item < items; item += step_) {
-      const unsigned row = aligned ? static_cast<unsigned>(item) >> (6 - launch_.groups_log)
-                                   : static_cast<unsigned>(item) / blocks;
+    for (int item = threadIdx.x; item < items; item += kProjectionThreads) {
+      const unsigned row = static_cast<unsigned>(item) / blocks;
       const int b = item - static_cast<int>(row * blocks);
       const int i = static_cast<int>(row % terms), g = static_cast<int>(row / terms);
       const int t = term(step, shape, i, g);
       const std::uint64_t e = p.draw(step.chunk * kFoldChunk + t, step.tile * tile);
       const int output = 4 * b - static_cast<int>(e % 4);
       if (output >= left) continue;
-      F v[4] = {};
-      if (t < shape.terms) {
-        const auto drawn = block(e / 4 + static_cast<unsigned>(b));
-#pragma unroll
-        for (int k = 0; k < 4; ++k) v[k] = projection_entry<F>(drawn.w[k], p.words);
-      }
-      if (aligned) {
-        put_four(place(slab, g, output, i), v, launch_.cluster);
-        continue;
-      }
+      const auto drawn = block(e / 4 + static_cast<unsigned>(b));
 #pragma unroll
       for (int k = 0; k < 4; ++k)
         if (output + k >= 0 && output + k < tile)
-          put_one(place(slab, g, output + k, i), v[k], launch_.cluster);
+          *place(slab, g, output + k, i) = projection_entry<F>(drawn.w[k], p.words);
     }
   }
 
@@ -219,21 +201,17 @@ class SlabDrawer {
     const int items = 1 << (tile_log + terms_log + launch_.groups_log - 2);
     const std::int64_t left = p.outputs - step.tile * tile;
 #pragma unroll 2
-    for (int item = first_; item < items; item += step_) {
+    for (int item = threadIdx.x; item < items; item += kProjectionThreads) {
       const int output = item & (tile - 1), i = item >> tile_log & ((1 << terms_log) - 1);
       const int g = item >> (tile_log + terms_log) << 2;
       if (output >= left) continue;
       const int t = term(step, shape, i, g);
       const std::uint64_t e = p.draw(step.chunk * kFoldChunk + t, step.tile * tile + output);
-      F v[4] = {};
-      if (t < shape.terms) {
-        PhiloxBlock<std::uint32_t> drawn = block(e / 4);
-        if (e % 4 != 0) drawn = later_words(drawn, block(e / 4 + 1), static_cast<unsigned>(e % 4));
+      PhiloxBlock<std::uint32_t> drawn = block(e / 4);
+      if (e % 4 != 0) drawn = later_words(drawn, block(e / 4 + 1), static_cast<unsigned>(e % 4));
 #pragma unroll
-        for (int k = 0; k < 4; ++k) v[k] = projection_entry<F>(drawn.w[k], p.words);
-      }
-#pragma unroll
-      for (int k = 0; k < 4; ++k) put_one(place(slab, g + k, output, i), v[k], launch_.cluster);
+      for (int k = 0; k < 4; ++k)
+        *place(slab, g + k, output, i) = projection_entry<F>(drawn.w[k], p.words);
     }
   }
 
@@ -251,7 +229,6 @@ class SlabDrawer {
   const ProjectionLaunch& launch_;
   const Sequence s_;
   const PhiloxKeys keys_;
-  const int first_, step_;
 };
 
 }  // namespace twinops

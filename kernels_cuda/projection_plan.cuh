@@ -24,7 +24,7 @@ inline double plan_clocks(const ProjectionPlan& plan, int rows_of_block, std::si
   const double terms = static_cast<double>(std::min<std::int64_t>(
                    std::max<std::int64_t>(l.p.terms, kProjectionBody), l.of_split * kFoldChunk)),
                outputs = l.outputs_of_tile(), rows = rows_of_block;
-  const double of_tile = terms * outputs * (rows * 1.5 / 128 + 0.25 / l.cluster) + 4000;
+  const double of_tile = terms * outputs * (rows * 1.5 / 128 + 0.2) + 4000;
   const double of_x = terms * rows * static_cast<double>(size) / 24;
   const auto tiles = static_cast<double>((l.tiles + plan.tile_blocks - 1) / plan.tile_blocks);
   const double of_block = tiles * of_tile + (l.of_split == 1 ? 1 : tiles) * of_x;
@@ -63,19 +63,14 @@ inline void plan_shared(ProjectionPlan& plan, std::size_t size, int rows_of_bloc
 
 inline ProjectionPlan plan_projection(const Projection& p, int rows_of_block, std::size_t size,
                                       bool has_scratch, int device) {
-  int multiprocessors = 0, capability = 0;
+  int multiprocessors = 0;
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
-        "cudaDeviceGetAttribute");
-  check(cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor, device),
         "cudaDeviceGetAttribute");
   ProjectionPlan plan{};
   ProjectionLaunch& l = plan.launch;
   l.p = p;
   l.chunks = std::max<std::int64_t>(1, (p.terms + kFoldChunk - 1) / kFoldChunk);
-  const std::int64_t row_blocks = (p.rows + rows_of_block - 1) / rows_of_block;
-  l.cluster = capability < 9 || row_blocks == 1 ? 1 : row_blocks == 2 ? 2 : 4;
-  plan.row_blocks = (row_blocks + l.cluster - 1) / l.cluster * l.cluster;
-  if (l.cluster > 1) multiprocessors = std::max(1, multiprocessors / 16 * 16);
+  plan.row_blocks = (p.rows + rows_of_block - 1) / rows_of_block;
 
   ProjectionPlan best{};
   double least = 0;
@@ -109,28 +104,6 @@ inline ProjectionPlan plan_projection(const Projection& p, int rows_of_block, st
   }
   plan_shared(best, size, rows_of_block, device);
   return best;
-}
-
-template <class Kernel>
-void launch_in_clusters(Kernel kernel, const ProjectionPlan& plan, cudaStream_t stream,
-                        const ProjectionLaunch& launch) {
-  cudaLaunchConfig_t config{};
-  cudaLaunchAttribute attribute{};
-  config.gridDim =
-      dim3(static_cast<unsigned>(plan.row_blocks), static_cast<unsigned>(plan.tile_blocks),
-           static_cast<unsigned>(plan.splits));
-  config.blockDim = dim3(kProjectionThreads);
-  config.dynamicSmemBytes = plan.shared;
-  config.stream = stream;
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = static_cast<unsigned>(launch.cluster);
-  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-  config.attrs = &attribute;
-  config.numAttrs = launch.cluster > 1 ? 1 : 0;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(plan.shared)),
-        "cudaFuncSetAttribute");
-  check(cudaLaunchKernelEx(&config, kernel, launch), "launch of random_projection");
 }
 
 }  // namespace twinops

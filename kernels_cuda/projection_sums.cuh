@@ -57,11 +57,7 @@ __device__ __forceinline__ bool load_chunk(const ProjectionLaunch& launch, const
           ? 0
           : static_cast<int>(__brev(static_cast<unsigned>(pass)) >> (32 - shape.passes_log));
   bool by_products = true;
-#pragma unroll 4
-  for (int t = 8 * (warp * kLanesOfRow + lane / kRows); t < terms;
-       t += 8 * kProjectionWarps * kLanesOfRow) {
-    F v[8];
-    load_terms(row, launch.p.x_step, t, shape.terms, v);
+  const auto put = [&](int t, const F(&v)[8]) {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       by_products = by_products && goes_by_products(v[j]);
@@ -71,6 +67,37 @@ __device__ __forceinline__ bool load_chunk(const ProjectionLaunch& launch, const
           part >> (groups_log + shape.passes_log) << groups_log | (part & ((1 << groups_log) - 1));
       x[(place * kProjectionBody + q) * kRows + lane % kRows] = v[j];
     }
+  };
+  constexpr int kStep = 8 * kProjectionWarps * kLanesOfRow, kAtOnce = sizeof(F) == 8 ? 2 : 4;
+  const int begin = 8 * (warp * kLanesOfRow + lane / kRows);
+  if (row != nullptr && launch.p.x_step == 1 && shape.terms == terms &&
+      terms % (kStep * kAtOnce) == 0 && reinterpret_cast<std::uintptr_t>(row) % 16 == 0) {
+    constexpr int kWords = static_cast<int>(sizeof(T)) / 2;
+#pragma unroll 1
+    for (int t = begin; t < terms; t += kStep * kAtOnce) {
+      uint4 words[kAtOnce][kWords];  // all are asked for before one is waited for
+#pragma unroll
+      for (int n = 0; n < kAtOnce; ++n)
+#pragma unroll
+        for (int k = 0; k < kWords; ++k)
+          words[n][k] = __ldg(reinterpret_cast<const uint4*>(row + t + n * kStep) + k);
+#pragma unroll
+      for (int n = 0; n < kAtOnce; ++n) {
+        T elements[8];
+        F v[8];
+        memcpy(elements, words[n], sizeof(elements));
+#pragma unroll
+        for (int j = 0; j < 8; ++j) v[j] = widen(elements[j]);
+        put(t + n * kStep, v);
+      }
+    }
+    return by_products;
+  }
+#pragma unroll 1
+  for (int t = begin; t < terms; t += kStep) {
+    F v[8];
+    load_terms(row, launch.p.x_step, t, shape.terms, v);
+    put(t, v);
   }
   return by_products;
 }

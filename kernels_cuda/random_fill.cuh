@@ -7,10 +7,10 @@
 // run (dropout_run.cuh), else one by one.
 //
 // Bound: in layouts contiguous and strided memory (2^28 words in 241 and 308 us on an H200, where
-// cudaMemset takes 319), in layout triton ten rounds a word: two wide multiplications each, 32
-// lanes a clock and multiprocessor, 2^28 words in 634 us. The counter's upper words are equal for a
-// whole launch of layouts contiguous and triton, so two of the twenty are shared by a thread's
-// groups.
+// torch's zero_() of the same bytes takes 319), in layout triton ten rounds a word: two wide
+// multiplications each, 32 lanes a clock and multiprocessor, 2^28 words in 634 us. The counter's
+// upper words are equal for a whole launch of layouts contiguous and triton, so two of the twenty
+// are shared by a thread's groups.
 //
 // Tried and left: a group a thread with the round keys computed in it, 474 us; element by element
 // where the layout is another or memory is not aligned, 1700 to 2600 us.

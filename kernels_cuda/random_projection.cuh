@@ -2,11 +2,9 @@
 //
 // A block has 32 rows (16 of float64) and, at a time, a tile of up to 256 outputs. It brings a
 // chunk of 1024 terms of its rows into shared memory, then draws R slab by slab, as numbers +1, 0
-// and -1, into shared memory, one slab ahead; R itself is never in global memory. The blocks of a
-// cluster have other rows and the same tile: each draws its share of a slab and stores it in all of
-// them, so that an entry drawn serves 128 rows. A warp has 32 rows by 32 outputs, a thread 8 by 4;
-// where a tile has fewer than 256 outputs, the warps that are left share the terms (every 2nd, 4th,
-// 8th).
+// and -1, into shared memory, one slab ahead; R itself is never in global memory. A warp has 32
+// rows by 32 outputs, a thread 8 by 4; where a tile has fewer than 256 outputs, the warps that are
+// left share the terms (every 2nd, every 4th).
 //
 // Order: numerics/fold.hpp. A thread folds 16 terms (every 64th of a chunk) in registers, keeps
 // what waits for its neighbour in registers too, and the chunk's 64 parts come in the order that
@@ -15,10 +13,18 @@
 // Where there are fewer blocks than multiprocessors, the chunks are split over blocks at subtrees
 // of the tree over chunks; a split's sums go through scratch memory, and a second kernel adds them.
 //
-// Bound: 1.5 operations a term (half a multiplication, half a fused multiply-add, half an
-// addition): an H200 issues 128 of them a clock and multiprocessor, so 1024 x 4096 to 256 takes 54
-// us at 1.755 GHz. Signs and masks of integers instead of products take two operations a term, one
-// of them at half rate: 72 us and more.
+// Bound: 1.5 operations a term (half a multiplication, half a fused multiply-add, half an addition)
+// and output, of which a multiprocessor issues 128 a clock: 22 * 10^12 terms a second on an H200 at
+// 1.98 GHz, 48 us for 1024 x 4096 to 256. Measured there: 197 us, a quarter of the bound (5.4 *
+// 10^12 terms a second); 148 us with R drawn once in 32 terms, 121 us with R drawn and nothing
+// added. So what to do next is to let some warps draw while others add, and to use an entry for
+// more rows.
+//
+// Tried and left: signs and masks of integers instead of products (two operations a term, one of
+// them at half rate); clusters of four blocks that draw for one another into each other's shared
+// memory (379 us instead of 270: the cluster's barrier waits for the stores); draws whose place is
+// found anew for each block of the sequence (270 us); sums that wait all in one structure, which
+// the compiler leaves in local memory (435 us).
 #pragma once
 
 #include <algorithm>
@@ -183,8 +189,7 @@ __global__ void __launch_bounds__(kProjectionThreads, 1)
   bool by_products = true;
   for (bool ready = false;; turn ^= 1) {
     if (next.tile < launch.tiles)
-      SlabDrawer<F>(launch, sequence, static_cast<int>(blockIdx.x) % launch.cluster)
-          .draw(next, slabs + turn * launch.slab_size());
+      SlabDrawer<F>(launch, sequence).draw(next, slabs + turn * launch.slab_size());
     if (ready) {
       const ChunkShape shape(launch, now.chunk);
       F* const slab = slabs + (turn ^ 1) * launch.slab_size();
@@ -204,7 +209,7 @@ __global__ void __launch_bounds__(kProjectionThreads, 1)
       if (now.slab + 1 == shape.slabs)
         end_chunk<T>(launch, now, now.chunk - begin, now.chunk + 1 == end, sums, slab, chunks);
     }
-    cluster_barrier_of(launch.cluster);  // the next slab is drawn, this one is not in use
+    __syncthreads();  // the next slab is drawn, this one is not in use
     if (next.tile >= launch.tiles) return;
     now = next;
     ready = true;
@@ -252,13 +257,20 @@ inline void project_on_cuda(const Projection& p, Execution& execution) {
   ProjectionLaunch launch = plan.launch;
   launch.sums = plan.splits > 1 ? workspace.data() : nullptr;
   with_floating_type(p.type, [&]<class T>(TypeTag<T>) {
-    launch_in_clusters(projection_kernel<T>, plan, stream, launch);
+    const auto kernel = projection_kernel<T>;
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(plan.shared)),
+          "cudaFuncSetAttribute");
+    const dim3 blocks(static_cast<unsigned>(plan.row_blocks),
+                      static_cast<unsigned>(plan.tile_blocks), static_cast<unsigned>(plan.splits));
+    kernel<<<blocks, kProjectionThreads, plan.shared, stream>>>(launch);
     ++execution.launches;
     if (plan.splits == 1) return;
-    const std::int64_t blocks = (p.rows * p.outputs + kProjectionThreads - 1) / kProjectionThreads;
+    const std::int64_t tree_blocks =
+        (p.rows * p.outputs + kProjectionThreads - 1) / kProjectionThreads;
     projection_tree_kernel<T>
-        <<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)), kProjectionThreads, 0,
-           stream>>>(p, static_cast<const compute_t<T>*>(launch.sums), plan.splits);
+        <<<static_cast<unsigned>(std::min<std::int64_t>(tree_blocks, 1 << 20)), kProjectionThreads,
+           0, stream>>>(p, static_cast<const compute_t<T>*>(launch.sums), plan.splits);
     ++execution.launches;
   });
   check(cudaGetLastError(), "launch of random_projection");

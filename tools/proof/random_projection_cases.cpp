@@ -115,6 +115,12 @@ std::vector<Case> projection_cases(bool forward) {
     add_sequences(cases, type);
     add_strides(cases, type);
   }
+  // Rows enough that a block of the CUDA kernel has all the chunks, one of them without a
+  // neighbour.
+  cases.add("8200 rows of 3100 to 1", {twinops::kFloat32, {8200, 3100}},
+            {twinops::kFloat32, {8200, 1}}, 3, {}, ordinary());
+  cases.add("8200 rows of 1 to 3100", {twinops::kFloat32, {8200, 1}},
+            {twinops::kFloat32, {8200, 3100}}, 3, {}, ordinary());
   cases.add("512 rows of 4096 to 64", {twinops::kFloat32, {512, 4096}},
             {twinops::kFloat32, {512, 64}}, 64, {}, ordinary());
   return std::move(cases).take();
