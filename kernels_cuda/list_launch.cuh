@@ -111,37 +111,41 @@ class ListLaunch {
       most = std::max(most, std::min<std::uint32_t>(packs_of(i), kListThreads));
     }
     const unsigned threads = (most + 31) / 32 * 32;
-    if (blocks == 0) return false;
-    return in_place_ ? launch_stretches<StretchInPlace>(blocks, threads)
-                     : launch_stretches<StretchApart>(blocks, threads);
+    return in_place_ ? launch_stretches<true>(blocks, threads)
+                     : launch_stretches<false>(blocks, threads);
   }
-  // In the shortest parameters that hold them.
-  template <class Stretch>
+  template <bool kInPlace>
   bool launch_stretches(std::size_t blocks, unsigned threads) {
-    return launch_stretches(StretchList<Stretch, kFewBytes>(), blocks, threads) ||
-           launch_stretches(StretchList<Stretch, kManyBytes / 2>(), blocks, threads) ||
-           (kManyBytes < kListBytes &&
-            launch_stretches(StretchList<Stretch, std::min(kManyBytes, kListBytes)>(), blocks,
-                             threads)) ||
-           launch_stretches(StretchList<Stretch, kListBytes>(), blocks, threads);
+    constexpr int kMiddleBytes = kManyBytes < kListBytes ? kManyBytes : kListBytes;
+    if (blocks == 0) return false;
+    if (blocks <= StretchList<kFewBytes, kInPlace>::kMost)
+      launch_stretches(StretchList<kFewBytes, kInPlace>(), threads);
+    else if (blocks <= StretchList<kMiddleBytes, kInPlace>::kMost)
+      launch_stretches(StretchList<kMiddleBytes, kInPlace>(), threads);
+    else if (blocks <= StretchList<kListBytes, kInPlace>::kMost)
+      launch_stretches(StretchList<kListBytes, kInPlace>(), threads);
+    else
+      return false;
+    return true;
   }
-  template <class List>
-  bool launch_stretches(List&& list, std::size_t blocks, unsigned threads) {
-    if (blocks > List::kMost) return false;
-    auto* block = list.blocks;
+  template <int Bytes, bool kInPlace>
+  void launch_stretches(StretchList<Bytes, kInPlace>&& list, unsigned threads) {
+    unsigned blocks = 0;
     for (std::size_t i = 0; i < x_.size(); ++i)
       for (std::uint32_t first = 0, packs = packs_of(i); first < packs; first += kListThreads) {
         const std::uint32_t n = std::min<std::uint32_t>(packs - first, kListThreads);
-        *block++ = {
-            x_[i] + first * std::size_t{kPackBytes}, out_[i] + first * std::size_t{kPackBytes}, n,
+        Stretch<kInPlace>& s = list.blocks[blocks++];
+        s.x = const_cast<char*>(x_[i]) + first * std::size_t{kPackBytes};
+        if constexpr (!kInPlace) s.out = out_[i] + first * std::size_t{kPackBytes};
+        s.packs = static_cast<std::uint16_t>(n);
+        s.edge =
             Edge::of(first == 0 ? edges_[i].head() : 0,
-                     first + n == packs ? edges_[i].tail() : kPackElements<T>, edges_[i].apart())};
+                     first + n == packs ? edges_[i].tail() : kPackElements<T>, edges_[i].apart());
       }
-    stretch_kernel<T><<<static_cast<unsigned>(blocks), threads, 0,
-                        static_cast<cudaStream_t>(execution_.stream)>>>(list, make_body_());
+    stretch_kernel<T>
+        <<<blocks, threads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(list, make_body_());
     check(cudaGetLastError(), "launch over a list of tensors");
     ++execution_.launches;
-    return true;
   }
 
   std::size_t bytes_for(std::size_t m) const {
