@@ -47,7 +47,8 @@ def check_triton(twinops):
     print(f"triton keeps what layout triton keeps: {compared} elements, none differs")
     x = torch.ones(10, device="cuda")
     for seed in (123, 512):
-        twinops.call("dropout", {"p": 0.5, "seed": seed, "layout": "triton"}, x=x, y=(y := x.clone()))()
+        y = x.clone()
+        twinops.call("dropout", {"p": 0.5, "seed": seed, "layout": "triton"}, x=x, y=y)()
         print(f"  ten elements, p = 0.5, seed {seed}: keeps {y.nonzero().flatten().tolist()}")
 
 

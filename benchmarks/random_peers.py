@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The operators that draw random words beside their bounds and peers, in one process on one GPU.
 
-  python3 benchmarks/random_peers.py [--library build/release/libtwinops.so] [projection] [grad] [fill]
+  python3 benchmarks/random_peers.py [--library build/release/libtwinops.so]
+                                     [projection] [grad] [fill]
 
-projection  random_projection and its gradient beside torch.matmul in float32 with R stored (no TF32),
-            and beside a copy of x.
+projection  random_projection and its gradient beside torch.matmul in float32 with R stored (no
+            TF32), and beside a copy of x.
 grad        bias_dropout_residual_grad with dbias beside a copy of the bytes that the job needs.
 fill        philox_words and uniform beside torch's zero_() of the same bytes and its uniform_().
 
@@ -50,7 +51,8 @@ def projection(ours):
                 line(op=name, shape=f"{rows}x{columns}to{k}", type=str(dtype)[6:],
                      us=microseconds(call),
                      matmul_us=microseconds(lambda: torch.matmul(wide, matrix, out=result)),
-                     copy_x_us=copy_microseconds(2 * x.numel() * x.element_size()), most_error=error)
+                     copy_x_us=copy_microseconds(2 * x.numel() * x.element_size()),
+                     most_error=error)
 
 
 def grad(ours):
@@ -66,8 +68,10 @@ def grad(ours):
             what = {"p": 0.1, "seed": 1}
             masked = microseconds(ours.call("bias_dropout_residual_grad", {"p": 0.1}, dy=dy, dx=dx,
                                   dbias=dbias, mask=mask))
-            drawn = microseconds(ours.call("bias_dropout_residual_grad", what, dy=dy, dx=dx, dbias=dbias))
-            alone = microseconds(ours.call("bias_dropout_residual_grad", {"p": 0.1}, dy=dy, dx=dx, mask=mask))
+            drawn = microseconds(ours.call("bias_dropout_residual_grad", what, dy=dy, dx=dx,
+                                           dbias=dbias))
+            alone = microseconds(ours.call("bias_dropout_residual_grad", {"p": 0.1}, dy=dy, dx=dx,
+                                           mask=mask))
             line(op="bias_dropout_residual_grad", shape="x".join(map(str, shape)),
                  type=str(dtype)[6:], us=masked, of_copy=copy / masked, drawn_us=drawn,
                  drawn_of_copy=copy / drawn, without_dbias_us=alone, copy_us=copy)
@@ -92,8 +96,8 @@ def fill(ours):
     line(op="philox_words", layout="contiguous, unaligned", us=unaligned,
          of_zero_=zero / unaligned)
     odd = words[:4099 * 60000].view(60000, 4099)
-    rows = microseconds(ours.call("philox_words", {"seed": 7, "global_shape": "60000,5000", "start": "0,500"},
-                        words=odd))
+    shard = {"seed": 7, "global_shape": "60000,5000", "start": "0,500"}
+    rows = microseconds(ours.call("philox_words", shard, words=odd))
     line(op="philox_words", layout="contiguous, inner shard of odd rows", us=rows,
          of_zero_=zero * odd.numel() / n / rows)
 
