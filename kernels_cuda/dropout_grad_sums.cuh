@@ -25,7 +25,7 @@
 
 namespace twinops {
 
-inline constexpr int kGradThreads = 512, kGradWarps = kGradThreads / 32;
+inline constexpr int kGradThreads = 512, kGradSumWarps = kGradThreads / 32;
 inline constexpr int kGradPacks = 16;  // of a row
 inline constexpr int kGradSlots = kGradThreads / kGradPacks;
 inline constexpr int kGradOfThread = kFoldChunk / kGradSlots;  // packs
@@ -218,9 +218,9 @@ __global__ void __launch_bounds__(kGradThreads, sizeof(T) == 8 ? 1 : 2)
 #pragma unroll
     for (int j = 0; j < kElements; ++j) shared.waiting[0][j][threadIdx.x] = sums[j];
     __syncthreads();
-    F of_warps[kGradWarps] = {};
+    F of_warps[kGradSumWarps] = {};
 #pragma unroll
-    for (int w = 0; w < kGradWarps; ++w)
+    for (int w = 0; w < kGradSumWarps; ++w)
       if (warp < kElements) of_warps[w] = shared.waiting[0][warp][w * 32 + lane];
     __syncthreads();  // the next chunk writes there
     if (warp >= kElements) continue;

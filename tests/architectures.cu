@@ -1,0 +1,21 @@
+// Every CUDA kernel, the larger ones for few types: compiled for an architecture (and not run), so
+// that none asks for what only the build's own architecture has.
+#include "kernels_cuda/check_finite_and_unscale.cu"
+#include "kernels_cuda/dropout_grad_sums.cuh"
+#include "kernels_cuda/random_fill.cuh"
+#include "kernels_cuda/random_projection.cuh"
+#include "kernels_cuda/softmax_grad_launch.cuh"
+#include "kernels_cuda/softmax_launch.cuh"
+#include "kernels_cuda/update_loss_scaling.cu"
+
+namespace twinops {
+
+template void run_rows<true, float16, float16>(const SoftmaxArguments&, Execution&);
+template void run_grad_rows<true, float16, float16>(const SoftmaxGradArguments&, Execution&);
+template void launch_dropout<float16, true, true>(const DropoutWork&, cudaStream_t);
+template void launch_dropout<float, false, false>(const DropoutWork&, cudaStream_t);
+template void launch_grad_sums<float16, PackSource::contiguous>(const GradSumsLaunch&, void*, void*,
+                                                                cudaStream_t);
+template void fill_on_cuda<true>(const RandomFill&, Execution&);
+
+}  // namespace twinops
