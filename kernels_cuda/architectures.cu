@@ -1,5 +1,5 @@
-// Every CUDA kernel, the larger ones for few types: compiled for an architecture (and not run), so
-// that none asks for what only the build's own architecture has.
+// Every CUDA kernel, the larger ones for few types: no part of the library, but of the tests, which
+// compile it for other architectures than the build's own.
 #include "kernels_cuda/check_finite_and_unscale.cu"
 #include "kernels_cuda/dropout_grad_sums.cuh"
 #include "kernels_cuda/random_fill.cuh"
