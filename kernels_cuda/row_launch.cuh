@@ -15,6 +15,7 @@ namespace twinops {
 inline constexpr int kShortThreads = 128;
 
 inline constexpr int kLongWarps = 16, kLongUnits = 512, kMostBlocksOfRow = 16;
+inline constexpr int kPortableBlocksOfRow = 8;
 inline constexpr int kMostWaiting = 8;  // chunks of a warp
 
 // What a launch over long rows settles: a unit of 2^k chunks is a warp's, and the first chunks that
@@ -144,31 +145,47 @@ struct ShortShape {};
 
 // Calls launch(ShortShape) with the shape for rows of `length`. A lane holds 16 elements where
 // there are as many, 32 of 16 bits: what a row costs besides is shared by all that a lane holds.
+// Elements one by one, which is slow anyway, have fewer shapes.
 template <int V, class Launch>
 void with_short_shape(std::int64_t length, Launch&& launch) {
-  constexpr int kLanes = V == 8 ? 2 : 4, R = (V == 8 ? 32 : 16) / V;
-  if (length <= 16) return launch(ShortShape<V, kLanes, 16 / kLanes / V>{});
-  if (length <= 64) return launch(ShortShape<V, kLanes, R>{});
-  if (length <= 128) return launch(ShortShape<V, 2 * kLanes, R>{});
-  if (length <= 256) return launch(ShortShape<V, 4 * kLanes, R>{});
-  if (length <= 512) return launch(ShortShape<V, 8 * kLanes, R>{});
+  if constexpr (V == 1) {
+    if (length <= 64) return launch(ShortShape<1, 4, 16>{});
+    if (length <= 256) return launch(ShortShape<1, 16, 16>{});
+  } else {
+    constexpr int kLanes = V == 8 ? 2 : 4, R = (V == 8 ? 32 : 16) / V;
+    if (length <= 16) return launch(ShortShape<V, kLanes, 16 / kLanes / V>{});
+    if (length <= 64) return launch(ShortShape<V, kLanes, R>{});
+    if (length <= 128) return launch(ShortShape<V, 2 * kLanes, R>{});
+    if (length <= 256) return launch(ShortShape<V, 4 * kLanes, R>{});
+    if (length <= 512) return launch(ShortShape<V, 8 * kLanes, R>{});
+  }
   launch(ShortShape<V, 32, 32 / V>{});
 }
 
 // A chunk a warp. A multiprocessor holds `warps`; a block of one row has up to `of_block` of them,
-// a block of a cluster half of them, so that two rows take turns there: one waits while the other
-// works. False if a cluster has no room for the row.
+// a block of a cluster up to half of them, so that two rows or more take turns there: one waits
+// while the other works. As few blocks as keep the multiprocessor within a tenth as busy as the
+// best number would. False if a cluster has no room for the row.
 inline bool plan_chunks(std::int64_t length, int warps, int of_block, int device, ChunkRows& plan) {
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
   if (chunks > kMostBlocksOfRow * warps) return false;
   plan.chunks = plan.warps = static_cast<int>(chunks);
   plan.blocks = 1;
   if (chunks <= of_block) return true;
-  const bool clusters = device_attribute(cudaDevAttrComputeCapabilityMajor, device) >= 9;
+  if (device_attribute(cudaDevAttrComputeCapabilityMajor, device) < 9) return chunks <= warps;
+  const auto warps_in = [&](int blocks) { return (plan.chunks + blocks - 1) / blocks; };
+  const auto busy = [&](int blocks) {  // chunks at work on a multiprocessor, in a 1000th of a row
+    return 1000 * (warps / warps_in(blocks)) / blocks;
+  };
   for (const int most : {warps / 2, warps})
-    for (plan.blocks = 1; plan.blocks <= (clusters ? kMostBlocksOfRow : 1); plan.blocks *= 2) {
-      plan.warps = (plan.chunks + plan.blocks - 1) / plan.blocks;
-      if (plan.warps <= most) return true;
+    for (const int largest : {kPortableBlocksOfRow, kMostBlocksOfRow}) {
+      int best = 0;
+      for (int blocks = 2; blocks <= largest; ++blocks)
+        if (warps_in(blocks) <= most) best = std::max(best, busy(blocks));
+      for (plan.blocks = 2; best > 0; ++plan.blocks) {
+        plan.warps = warps_in(plan.blocks);
+        if (plan.warps <= most && 10 * busy(plan.blocks) >= 9 * best) return true;
+      }
     }
   return false;
 }

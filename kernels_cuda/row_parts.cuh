@@ -3,7 +3,7 @@
 // barrier of the cluster would wait for every store to global memory as well.
 #pragma once
 
-#include "kernels_cuda/row_lanes.cuh"
+#include "kernels_cuda/row_fold.cuh"
 
 namespace twinops {
 

@@ -2,43 +2,91 @@
 // read itself, so that nobody else waits for it.
 #pragma once
 
-#include "kernels_cuda/row_lanes.cuh"
+#include "kernels_cuda/row_share.cuh"
 
 namespace twinops {
 
-// Memory of a block, for chunks of R packs a lane: one pack of every thread after the other.
-template <class T, int V, int R>
-class NextChunk {
+// Memory of a block, for chunks of a warp's share S: the packs of a warp together, and one for the
+// elements that come round. A pack that is not all the row's comes with what else is in its 16
+// bytes, as long as that is the tensor's or lies before it, which is in the same allocation; at the
+// tensor's end elements come one by one.
+template <class T, class S>
+class NextChunk;
+template <class T, int R, int V>
+class NextChunk<T, Share<kWarp, R, V>> {
  public:
-  static constexpr std::size_t kBytes = 16 * R;  // of a thread
-
-  __device__ NextChunk(void* memory, int threads)
-      : mine_(static_cast<Pack<T, V>*>(memory) + threadIdx.x), threads_(threads) {}
-
-  // Sends for a lane's share of the chunk at `from`, `left` elements of which are the row's.
-  __device__ __forceinline__ void fetch(const T* from, int left, int lane) const {
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const int j = (r * kWarp + lane) * V;
-      if (j >= left) continue;
-#if __CUDA_ARCH__ >= 800
-      const auto to = static_cast<unsigned>(__cvta_generic_to_shared(mine_ + r * threads_));
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from + j) : "memory");
-#else
-      mine_[r * threads_] = read_pack<T, V>(from + j);
-#endif
-    }
+  using S = Share<kWarp, R, V>;
+  static constexpr int kOfWarp = R * kWarp + 1;  // packs
+  static constexpr std::size_t bytes(std::size_t warps) {
+    return warps * kOfWarp * sizeof(Pack<T, V>);
   }
-  __device__ __forceinline__ static void wait() {
+
+  __device__ explicit NextChunk(void* memory)
+      : warps_(static_cast<Pack<T, V>*>(memory) + threadIdx.x / kWarp * kOfWarp) {}
+
+  // Sends for a lane's share of the chunk at `from`, of a tensor that ends at `end`.
+  __device__ __forceinline__ void fetch(const S& share, const T* from, const T* end) const {
+#pragma unroll
+    for (int r = 0; r < R; ++r)
+      if (share.whole(r)) copy(place(r), from + share.place(r));
+    if (!share.ragged()) return;
+    if (share.lane() == 0) {
+      if (share.count(0) > 0) copy_part(place(0), from + share.place(0), share.count(0), end);
+      if (share.round_count() > 0)
+        copy_part(round_place(), from + share.round_place(), share.round_count(), end);
+    }
+    if (share.full()) return;
+#pragma unroll
+    for (int r = 0; r < R; ++r)
+      if (!share.whole(r) && share.place(r) > 0 && share.count(r) > 0)
+        copy_part(place(r), from + share.place(r), share.count(r), end);
+  }
+  // Waits for it; `pad` beyond the row.
+  __device__ __forceinline__ void take(const S& share, T pad, Pack<T, V> (&packs)[R]) const {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
+#pragma unroll
+    for (int r = 0; r < R; ++r) packs[r] = share.count(r) > 0 ? *place(r) : pack_of<T, V>(pad);
+    if (share.ragged()) share.trim(*round_place(), pad, packs);
   }
-  __device__ __forceinline__ Pack<T, V> take(int r) const { return mine_[r * threads_]; }
+  __device__ __forceinline__ void take(const S& share, T pad,
+                                       compute_t<T> (&x)[S::kElements]) const {
+    Pack<T, V> packs[R];
+    take(share, pad, packs);
+#pragma unroll
+    for (int r = 0; r < R; ++r) widen_pack(packs[r], x + r * V);
+  }
 
  private:
-  Pack<T, V>* mine_;
-  int threads_;
+  __device__ __forceinline__ Pack<T, V>* place(int r) const {
+    return warps_ + r * kWarp + threadIdx.x % kWarp;
+  }
+  __device__ __forceinline__ Pack<T, V>* round_place() const { return warps_ + R * kWarp; }
+  __device__ __forceinline__ static void copy(Pack<T, V>* to, const T* from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(from)
+                 : "memory");
+#else
+    *to = read_pack<T, V>(from);
+#endif
+  }
+  // `count` elements that are wanted, and what is beside them.
+  __device__ __forceinline__ static void copy_part(Pack<T, V>* to, const T* from, int count,
+                                                   const T* end) {
+    if (from + V <= end) return copy(to, from);
+#pragma unroll 1
+    for (int e = 0; e < count; ++e) reinterpret_cast<T*>(to)[e] = from[e];
+  }
+
+  Pack<T, V>* warps_;
+};
+
+struct NoChunk {  // in its place
+  static constexpr std::size_t bytes(std::size_t) { return 0; }
+  __device__ explicit NoChunk(void*) {}
 };
 
 }  // namespace twinops

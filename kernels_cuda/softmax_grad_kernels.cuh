@@ -3,9 +3,10 @@
 // dy in shared memory as far as they fit; the rest is read twice, the second time mostly from L2.
 #pragma once
 
-#include "kernels_cuda/row_lanes.cuh"
+#include "kernels_cuda/row_fold.cuh"
 #include "kernels_cuda/row_launch.cuh"
 #include "kernels_cuda/row_pipeline.cuh"
+#include "kernels_cuda/row_starts.cuh"
 #include "numerics/softmax.hpp"
 #include "operators/softmax_grad.hpp"
 
@@ -15,22 +16,25 @@ template <class In, class Out>
 struct GradJob {
   const In* y;
   const In* dy;
+  const In* y_end;
+  const In* dy_end;
   Out* dx;
   Rows<3> rows;
+  bool ragged;  // rows in packs that need not be whole
   compute_t<In> scale;
 };
 
 // A lane's share of a chunk of y and dy, as it is stored; 0 beyond the row.
-template <class In, int G, int R, int V>
+template <class In, class S>
 struct GradShare {
   using F = compute_t<In>;
-  using S = Share<G, R, V>;
+  static constexpr int V = S::kPack, R = S::kElements / V;
   Pack<In, V> y[R], dy[R];
 
-  __device__ __forceinline__ void load(const In* y_at, std::int64_t y_step, const In* dy_at,
-                                       std::int64_t dy_step, int left, int lane) {
-    S::load(y_at, y_step, left, lane, In{}, y);
-    S::load(dy_at, dy_step, left, lane, In{}, dy);
+  __device__ __forceinline__ void load(const S& share, const In* y_at, std::int64_t y_step,
+                                       const In* dy_at, std::int64_t dy_step) {
+    share.load(y_at, y_step, In{}, y);
+    share.load(dy_at, dy_step, In{}, dy);
   }
   // The first of V gradients of pack r, and the next ones.
   template <class Of>
@@ -47,12 +51,12 @@ struct GradShare {
 #pragma unroll
     for (int r = 0; r < R; ++r)
       each(r, [&](int e, F y, F dy) { terms[r * V + e] = grad_term<kLog, F>(y, dy); });
-    return fold_lanes<G, R, V>(terms);
+    return fold_lanes<S::kLanes, R, V>(terms);
   }
   template <bool kLog, class Out>
-  __device__ __forceinline__ void store(Out* at, std::int64_t step, int left, int lane, F sum,
+  __device__ __forceinline__ void store(const S& share, Out* at, std::int64_t step, F sum,
                                         F scale) const {
-    S::store(at, step, left, lane, [&](int r, F(&dx)[V]) {
+    share.store(at, step, [&](int r, F(&dx)[V]) {
       each(r, [&](int e, F y, F dy) { dx[e] = softmax_grad<kLog, F>(y, dy, sum, scale); });
     });
   }
@@ -62,6 +66,7 @@ template <bool kLog, class In, class Out, int V, int G, int R>
 __global__ void __launch_bounds__(kShortThreads)
     grad_short_kernel(const __grid_constant__ GradJob<In, Out> job) {
   using F = compute_t<In>;
+  using S = Share<G, R, V>;
   constexpr int kRows = kShortThreads / G;  // of a block
   const int lane = threadIdx.x % G;
   const int first = threadIdx.x / kWarp * (kWarp / G);  // of the warp, whose lanes stay together
@@ -71,10 +76,11 @@ __global__ void __launch_bounds__(kShortThreads)
     const std::int64_t r = base + threadIdx.x % kWarp / G;
     const int left = r < job.rows.rows ? static_cast<int>(job.rows.length) : 0;
     const RowStarts<3> starts = row_starts(job.rows.outer, r);
-    GradShare<In, G, R, V> share;
-    share.load(job.y + starts.of[1], step[1], job.dy + starts.of[2], step[2], left, lane);
-    const F sum = share.template sum<kLog>() + F(0);
-    share.template store<kLog>(job.dx + starts.of[0], step[0], left, lane, sum, job.scale);
+    const S share(job.y + starts.of[1], left, lane, job.ragged);
+    GradShare<In, S> of_lane;
+    of_lane.load(share, job.y + starts.of[1], step[1], job.dy + starts.of[2], step[2]);
+    const F sum = of_lane.template sum<kLog>() + F(0);
+    of_lane.template store<kLog>(share, job.dx + starts.of[0], step[0], sum, job.scale);
   }
 }
 
@@ -94,6 +100,7 @@ template <bool kLog, class In, class Out, int V>
 __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
     grad_row_kernel(const __grid_constant__ GradJob<In, Out> job) {
   using F = compute_t<In>;
+  using S = Share<kWarp, kFoldChunk / kWarp / V, V>;
   __shared__ F sums[kGradWarps<In, V>];
   const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp;
   const int begin = chunk * kFoldChunk, left = static_cast<int>(job.rows.length) - begin;
@@ -101,66 +108,70 @@ __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     const RowStarts<3> starts = row_starts(job.rows.outer, r);
     const auto at = [&](int k) { return starts.of[k] + begin * (V == 1 ? step[k] : 1); };
-    GradShare<In, kWarp, kFoldChunk / kWarp / V, V> share;
-    share.load(job.y + at(1), step[1], job.dy + at(2), step[2], left, lane);
-    const F part = share.template sum<kLog>();
+    const S share(job.y + at(1), left, lane, job.ragged);
+    GradShare<In, S> of_lane;
+    of_lane.load(share, job.y + at(1), step[1], job.dy + at(2), step[2]);
+    const F part = of_lane.template sum<kLog>();
     if (lane == 0) sums[chunk] = part;
     __syncthreads();
     const F sum = join_sums(sums, blockDim.x / kWarp);
-    share.template store<kLog>(job.dx + at(0), step[0], left, lane, sum, job.scale);
+    of_lane.template store<kLog>(share, job.dx + at(0), step[0], sum, job.scale);
     if (r + gridDim.x < job.rows.rows) __syncthreads();  // before the next row's sums come
   }
 }
 
 // The same with the blocks of a cluster; the next row is on its way meanwhile, where packs fit.
-template <bool kLog, class In, class Out, int V>
+template <bool kLog, class In, class Out, int V, bool kRagged>
 __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
     grad_cluster_kernel(const __grid_constant__ GradJob<In, Out> job, const ChunkRows plan) {
   using F = compute_t<In>;
-  constexpr int R = kFoldChunk / kWarp / V;
+  using S = Share<kWarp, kFoldChunk / kWarp / V, V>;
   constexpr bool kFetch = V > 1;
   extern __shared__ __align__(16) unsigned char memory[];
   RowParts<F> sums(memory, plan.chunks, plan.blocks);
   unsigned char* const room = memory + sums.bytes(plan.chunks);
-  using Next = NextChunk<In, V, R>;
-  const Next next_y(room, blockDim.x), next_dy(room + Next::kBytes * blockDim.x, blockDim.x);
-  const int lane = threadIdx.x % kWarp;
+  using Next = std::conditional_t<kFetch, NextChunk<In, S>, NoChunk>;
+  [[maybe_unused]] const Next next_y(room), next_dy(room + Next::bytes(blockDim.x / kWarp));
   const int chunk = static_cast<int>(blockIdx.x % plan.blocks) * plan.warps + threadIdx.x / kWarp;
-  const std::int64_t begin = std::int64_t{chunk} * kFoldChunk;
-  const int left = static_cast<int>(min(job.rows.length - begin, std::int64_t{kFoldChunk}));
-  const std::int64_t row_step = gridDim.x / plan.blocks;
+  const int begin = chunk * kFoldChunk, left = static_cast<int>(job.rows.length) - begin;
+  const int rows = static_cast<int>(job.rows.rows);
+  const int row_step = static_cast<int>(gridDim.x) / plan.blocks;
   const std::int64_t* const step = job.rows.step;
-  const auto at = [&](std::int64_t r) {  // the row's chunk, of each operand
+  const auto at = [&](int r) {  // the row's chunk, of each operand
     RowStarts<3> starts = row_starts(job.rows.outer, r);
 #pragma unroll
     for (int k = 0; k < 3; ++k) starts.of[k] += begin * (V == 1 ? step[k] : 1);
     return starts;
   };
-  const auto fetch = [&](const RowStarts<3>& starts) {
-    next_y.fetch(job.y + starts.of[1], left, lane);
-    next_dy.fetch(job.dy + starts.of[2], left, lane);
+  const auto share_of = [&](const RowStarts<3>& starts) {
+    const int lane = kRagged ? lane_anew() : threadIdx.x % kWarp;
+    return S(job.y + starts.of[1], left, lane, kRagged && job.ragged);
+  };
+  const auto fetch = [&](int r) {
+    if constexpr (kFetch) {
+      if (r >= rows) return;
+      const RowStarts<3> starts = at(r);
+      next_y.fetch(share_of(starts), job.y + starts.of[1], job.y_end);
+      next_dy.fetch(share_of(starts), job.dy + starts.of[2], job.dy_end);
+    }
   };
 
-  std::int64_t r = blockIdx.x / plan.blocks;
-  RowStarts<3> starts, next_starts = at(r);
-  if (kFetch && r < job.rows.rows) fetch(next_starts);
-  for (; r < job.rows.rows; r += row_step) {
-    starts = next_starts;
-    next_starts = at(r + row_step);
-    GradShare<In, kWarp, R, V> share;
+  int r = static_cast<int>(blockIdx.x) / plan.blocks;
+  fetch(r);
+  for (; r < rows; r += row_step) {
+    const RowStarts<3> starts = at(r);
+    GradShare<In, S> of_lane;
     if constexpr (kFetch) {
-      Next::wait();
-      Share<kWarp, R, V>::each(left, lane, [&](int i, int, bool inside) {
-        share.y[i] = inside ? next_y.take(i) : pack_of<In, V>(In{});
-        share.dy[i] = inside ? next_dy.take(i) : pack_of<In, V>(In{});
-      });
-      if (r + row_step < job.rows.rows) fetch(next_starts);
+      next_y.take(share_of(starts), In{}, of_lane.y);
+      next_dy.take(share_of(starts), In{}, of_lane.dy);
+      fetch(r + row_step);
+      if constexpr (kRagged) __syncwarp();  // else the compiler writes what follows twice
     } else {
-      share.load(job.y + starts.of[1], step[1], job.dy + starts.of[2], step[2], left, lane);
+      of_lane.load(share_of(starts), job.y + starts.of[1], step[1], job.dy + starts.of[2], step[2]);
     }
-    sums.bring(chunk, share.template sum<kLog>());
+    sums.bring(chunk, of_lane.template sum<kLog>());
     const F sum = join_sums(sums.all(), plan.chunks);
-    share.template store<kLog>(job.dx + starts.of[0], step[0], left, lane, sum, job.scale);
+    of_lane.template store<kLog>(share_of(starts), job.dx + starts.of[0], step[0], sum, job.scale);
   }
   sums.leave();
 }
@@ -176,6 +187,7 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
     grad_long_kernel(const __grid_constant__ GradJob<In, Out> job, const LongRows plan) {
   using F = compute_t<In>;
   constexpr int R = kFoldChunk / kWarp / V;
+  using S = Share<kWarp, R, V>;
   extern __shared__ __align__(16) unsigned char memory[];
   auto& shared = *reinterpret_cast<LongSums<F>*>(memory);
   F* const sums = shared.of_units;
@@ -189,24 +201,26 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
 
   for (std::int64_t r = blockIdx.x / plan.blocks; r < job.rows.rows; r += row_step) {
     const RowStarts<3> starts = row_starts(job.rows.outer, r);
-    GradShare<In, kWarp, R, V> share;
-    const auto left_of = [&](std::int64_t c) {
-      return static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk}));
-    };
+    GradShare<In, S> of_lane;
     const auto at = [&](int k, std::int64_t c) { return starts.of[k] + c * kFoldChunk * step[k]; };
+    const auto share_of = [&](std::int64_t c) {
+      return S(job.y + at(1, c),
+               static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk})), lane,
+               job.ragged);
+    };
     const auto load_chunk = [&](std::int64_t c) {
-      share.load(job.y + at(1, c), step[1], job.dy + at(2, c), step[2], left_of(c), lane);
+      of_lane.load(share_of(c), job.y + at(1, c), step[1], job.dy + at(2, c), step[2]);
     };
     const auto reduce_chunk = [&](std::int64_t c, int seen) {
       load_chunk(c);
       if (seen < plan.waiting) {
 #pragma unroll
         for (int i = 0; i < R; ++i) {
-          mine[((seen * R + i) * 2 + 0) * kWarp] = share.y[i];
-          mine[((seen * R + i) * 2 + 1) * kWarp] = share.dy[i];
+          mine[((seen * R + i) * 2 + 0) * kWarp] = of_lane.y[i];
+          mine[((seen * R + i) * 2 + 1) * kWarp] = of_lane.dy[i];
         }
       }
-      return share.template sum<kLog>();
+      return of_lane.template sum<kLog>();
     };
     int seen = 0;
     for (int u = first_unit; u < plan.units; u += unit_step) {
@@ -228,13 +242,13 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
         if (seen < plan.waiting) {
 #pragma unroll
           for (int i = 0; i < R; ++i) {
-            share.y[i] = mine[((seen * R + i) * 2 + 0) * kWarp];
-            share.dy[i] = mine[((seen * R + i) * 2 + 1) * kWarp];
+            of_lane.y[i] = mine[((seen * R + i) * 2 + 0) * kWarp];
+            of_lane.dy[i] = mine[((seen * R + i) * 2 + 1) * kWarp];
           }
         } else {
           load_chunk(c);
         }
-        share.template store<kLog>(job.dx + at(0, c), step[0], left_of(c), lane, sum, job.scale);
+        of_lane.template store<kLog>(share_of(c), job.dx + at(0, c), step[0], sum, job.scale);
       }
     }
     cluster_barrier(plan.blocks);  // before the next row's sums come

@@ -13,9 +13,12 @@ void launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Exec
     return launch_rows(execution, grad_row_kernel<kLog, In, Out, V>, grid_of(job.rows.rows),
                        threads, 0, 1, job);
   const std::size_t fetched =
-      V == 1 ? 0 : 2 * NextChunk<In, V, kFoldChunk / kWarp / V>::kBytes * threads;
+      V == 1 ? 0
+             : 2 * NextChunk<In, Share<kWarp, kFoldChunk / kWarp / V, V>>::bytes(
+                       static_cast<std::size_t>(plan.warps));
   const std::size_t shared = RowParts<compute_t<In>>::bytes(plan.chunks) + fetched;
-  const auto kernel = grad_cluster_kernel<kLog, In, Out, V>;
+  const auto kernel = V > 1 && job.ragged ? grad_cluster_kernel<kLog, In, Out, V, (V > 1)>
+                                          : grad_cluster_kernel<kLog, In, Out, V, false>;
   launch_rows(execution, kernel,
               grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks), threads,
               shared, plan.blocks, job, plan);
@@ -33,29 +36,20 @@ void launch_long_grad(const GradJob<In, Out>& job, Execution& execution) {
               static_cast<unsigned>(plan.warps() * kWarp), shared, plan.blocks, job, plan);
 }
 
-template <bool kLog, class In, class Out>
-void run_grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
-  constexpr int V = 16 / static_cast<int>(sizeof(In));
-  const GradJob<In, Out> job{static_cast<const In*>(a.y), static_cast<const In*>(a.dy),
-                             static_cast<Out*>(a.dx), a.rows, static_cast<compute_t<In>>(a.scale)};
-  const bool packs = packs_fit(a.rows, 0, a.dx, sizeof(Out), V) &&
-                     packs_fit(a.rows, 1, a.y, sizeof(In), V) &&
-                     packs_fit(a.rows, 2, a.dy, sizeof(In), V);
-  if (a.rows.length <= kFoldChunk) {
-    const auto launch = [&]<int kV, int G, int R>(ShortShape<kV, G, R>) {
+// In packs of V elements; one by one if V is 1.
+template <bool kLog, int V, class In, class Out>
+void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
+  if (job.rows.length <= kFoldChunk)
+    return with_short_shape<V>(job.rows.length, [&]<int kV, int G, int R>(ShortShape<kV, G, R>) {
       constexpr std::int64_t kRows = kShortThreads / G;
       launch_rows(execution, grad_short_kernel<kLog, In, Out, kV, G, R>,
-                  grid_of((a.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
-    };
-    packs ? with_short_shape<V>(a.rows.length, launch) : with_short_shape<1>(a.rows.length, launch);
-    return;
-  }
-  const int warps = packs ? kGradWarps<In, V> : kGradWarps<In, 1>;
+                  grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
+    });
+  constexpr int kWarps = kGradWarps<In, V>;
   ChunkRows plan;
-  if (plan_chunks(a.rows.length, warps, warps, execution.device.index, plan))
-    return packs ? launch_grad_chunks<kLog, V>(job, plan, execution)
-                 : launch_grad_chunks<kLog, 1>(job, plan, execution);
-  packs ? launch_long_grad<kLog, V>(job, execution) : launch_long_grad<kLog, 1>(job, execution);
+  if (plan_chunks(job.rows.length, kWarps, kWarps, execution.device.index, plan))
+    return launch_grad_chunks<kLog, V>(job, plan, execution);
+  launch_long_grad<kLog, V>(job, execution);
 }
 
 template <bool kLog>
@@ -63,7 +57,15 @@ void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
   if (a.rows.rows == 0 || a.rows.length == 0) return;
   const CurrentDevice current(execution.device.index);
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
-    run_grad_rows<kLog, In, Out>(a, execution);
+    const Packs packs =
+        packs_of(a.rows, {{a.dx, sizeof(Out)}, {a.y, sizeof(In)}, {a.dy, sizeof(In)}}, 1);
+    const GradJob<In, Out> job{
+        static_cast<const In*>(a.y),     static_cast<const In*>(a.dy),
+        end_of_rows<In>(a.rows, 1, a.y), end_of_rows<In>(a.rows, 2, a.dy),
+        static_cast<Out*>(a.dx),         a.rows,
+        packs == Packs::ragged,          static_cast<compute_t<In>>(a.scale)};
+    packs == Packs::none ? launch_grad<kLog, 1>(job, execution)
+                         : launch_grad<kLog, 16 / sizeof(In)>(job, execution);
   });
 }
 

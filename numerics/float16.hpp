@@ -2,6 +2,8 @@
 // float, and the narrowing that rounds once to nearest even and makes every NaN the canonical one.
 #pragma once
 
+#include <type_traits>
+
 #include "numerics/nan.hpp"
 
 #if defined(__CUDA_ARCH__)
@@ -113,6 +115,23 @@ TWINOPS_INLINE constexpr bfloat16 narrow<bfloat16>(float y) {
   return {__bfloat16_as_ushort(__float2bfloat16_rn(y))};
 #else
   return portable::narrow_bfloat16(y);
+#endif
+}
+
+// narrow() of two values, side by side in a word.
+template <class T>
+TWINOPS_INLINE std::uint32_t narrow_two(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<T, float16>) {
+    const __half2 two = __floats2half2_rn(low, high);
+    return *reinterpret_cast<const std::uint32_t*>(&two);
+  } else {
+    const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<const std::uint32_t*>(&two);
+  }
+#else
+  return static_cast<std::uint32_t>(narrow<T>(low).bits) |
+         static_cast<std::uint32_t>(narrow<T>(high).bits) << 16;
 #endif
 }
 

@@ -92,12 +92,17 @@ struct SoftmaxPart {
   F max = -kInfinity<F>;
   F sum = F(0);
 
+  TWINOPS_INLINE constexpr std::int32_t n() const { return exponent_of(within_reach(max)); }
+  // Its sum under an n that is not below its own.
+  TWINOPS_INLINE constexpr F sum_under(std::int32_t top) const {
+    return sum * power_of_two<F>(n() - top);
+  }
+
+  // Two neighbours. Many may also be joined at once: the greatest maximum, every sum under its n,
+  // and those added as a tree of neighbours. The bits are the same: docs/softmax.md.
   TWINOPS_INLINE friend constexpr SoftmaxPart operator+(SoftmaxPart left, SoftmaxPart right) {
-    const std::int32_t l = exponent_of(within_reach(left.max));
-    const std::int32_t r = exponent_of(within_reach(right.max));
-    const std::int32_t n = l < r ? r : l;
-    return {greatest(left.max, right.max),
-            left.sum * power_of_two<F>(l - n) + right.sum * power_of_two<F>(r - n)};
+    const std::int32_t l = left.n(), r = right.n(), top = l < r ? r : l;
+    return {greatest(left.max, right.max), left.sum_under(top) + right.sum_under(top)};
   }
 };
 

@@ -153,7 +153,10 @@ TYPED_TEST(Float16, NarrowsWhatItWidened) {
     ASSERT_EQ(TypeParam::narrow(widen(typename TypeParam::Half{half})).bits,
               nan ? kNanBits16 : half);
     using Half = typename TypeParam::Half;
-    ASSERT_EQ(narrow<Half>(widen(Half{half})).bits, nan ? kNanBits16 : half);
+    const std::uint32_t expected = nan ? kNanBits16 : half;
+    ASSERT_EQ(narrow<Half>(widen(Half{half})).bits, expected);
+    ASSERT_EQ(narrow_two<Half>(widen(Half{half}), 0), expected);
+    ASSERT_EQ(narrow_two<Half>(0, widen(Half{half})), expected << 16);
   }
 }
 

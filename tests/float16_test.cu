@@ -27,8 +27,11 @@ __device__ std::uint64_t index_step() { return std::uint64_t{gridDim.x} * blockD
 __global__ void narrow_every_float(unsigned long long* first_bad) {
   for (std::uint64_t u = first_index(); u < std::uint64_t{1} << 32; u += index_step()) {
     const auto x = bit_cast<float>(static_cast<std::uint32_t>(u));
-    if (narrow<float16>(x).bits != portable::narrow_float16(x).bits ||
-        narrow<bfloat16>(x).bits != portable::narrow_bfloat16(x).bits)
+    const std::uint32_t half = portable::narrow_float16(x).bits;
+    const std::uint32_t brain = portable::narrow_bfloat16(x).bits;
+    if (narrow<float16>(x).bits != half || narrow<bfloat16>(x).bits != brain ||
+        narrow_two<float16>(x, -1) != (half | 0xbc00u << 16) ||
+        narrow_two<bfloat16>(-1, x) != (0xbf80u | brain << 16))
       atomicMin(first_bad, static_cast<unsigned long long>(u));
   }
 }

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/on_device.hpp"
 #include "twinops/twinops.hpp"
 
 namespace {
@@ -111,6 +112,25 @@ TEST(SoftmaxDropoutValues, ADroppedNanIsGone) {
   for (float v : y) (v != v ? nan : zero) += 1;
   EXPECT_GT(nan, 8u);
   EXPECT_GT(zero, 8u);
+}
+
+// On a GPU rows that hold whole bytes of mask take one launch; the bits are the cross-check's
+// matter.
+std::int64_t launches_of(std::int64_t columns, const twinops::KeptForGradient& kept) {
+  const twinops::test::OnDevice x("cuda",
+                                  std::vector<float>(static_cast<std::size_t>(6 * columns)));
+  const twinops::Tensor t = x.tensor({6, columns});
+  return twinops::softmax_dropout(t, t, kept, {}, dropout_options()).launches;
+}
+TEST(SoftmaxDropoutLaunches, OneWhereRowsAreWholeBytesOfMask) {
+  void* memory = nullptr;
+  const DLDevice device{kDLCUDA, 0};
+  if (twinops_allocate(device, 64, &memory) != TWINOPS_OK) GTEST_SKIP() << "no CUDA device";
+  twinops_release(device, memory);
+  for (const std::int64_t columns : {8, 64, 1000, 1032, 16384})
+    EXPECT_EQ(launches_of(columns, {}), 1) << columns;
+  for (const std::int64_t columns : {7, 100, 16392})
+    EXPECT_EQ(launches_of(columns, {}), 2) << columns;
 }
 
 // ---- What is refused ---------------------------------------------------------------------------

@@ -28,13 +28,12 @@ F tree(const std::vector<F>& s, std::size_t first, std::size_t n) {
 
 template <class F>
 Part<F> joined_at_once(const std::vector<Part<F>>& parts, std::size_t n) {
-  F max = -kInfinity<F>;
-  for (const Part<F>& p : parts) max = greatest(max, p.max);
-  const std::int32_t top = exponent_of(within_reach(max));
+  Part<F> all;
+  for (const Part<F>& p : parts) all.max = greatest(all.max, p.max);
   std::vector<F> sums;
-  for (const Part<F>& p : parts)
-    sums.push_back(p.sum * power_of_two<F>(exponent_of(within_reach(p.max)) - top));
-  return {max, tree(sums, 0, n)};
+  for (const Part<F>& p : parts) sums.push_back(p.sum_under(all.n()));
+  all.sum = tree(sums, 0, n);
+  return all;
 }
 
 // A chunk whose maximum lies up to `spread` below 0; its sum is what 1 to 1024 weights can add up

@@ -86,6 +86,10 @@ void add_shapes(Cases& cases, DLDataType type, const Values& values) {
     cases.add({{n > 2000 ? 3 : 7, n}}, values, type, type, n % 3 == 0);
   for (std::int64_t n : {64, 1000, 1024, 4096, 8192, 40000})
     cases.add({{5, n}, -1, {}, 1}, values, type, type);  // not aligned
+  for (std::int64_t n : {19, 37, 101, 203, 411, 1001, 1021, 2043, 5003, 16387, 33337})
+    cases.add({{9, n}}, values, type, type, n % 5 == 1);  // rows that begin at every element of 16
+  for (std::int64_t n : {1023, 3001, 40001})
+    cases.add({{9, n}, -1, {n + 2, 1}, 3}, values, type, type);  // bytes, and apart
   for (std::int64_t n : {8, 64, 1024, 4096, 32768})
     cases.add({{5, n}, -1, {n + 3, 1}}, values, type, type);  // rows apart
   cases.add({{64, 1000}}, values, type, type);

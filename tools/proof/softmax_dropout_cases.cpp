@@ -96,6 +96,12 @@ void add_shapes(Cases& cases, DLDataType type) {
     for (const Mask mask : {Mask::none, Mask::bits, Mask::bytes, Mask::bools})
       cases.add("rows", type, {k > 2000 ? 3 : 7, k},
                 {.mask = mask, .keeps = k % 2 == 0, .over = k % 3 == 0});
+  // Whole bytes of mask: lengths up to and beyond a chunk and a block, with padding and without.
+  for (const std::int64_t k : {8, 24, 64, 136, 520, 1000, 1024, 1032, 2048, 8200, 16384, 16392})
+    for (const Mask mask : {Mask::none, Mask::bits, Mask::bytes, Mask::bools})
+      for (const bool keeps : {true, false})
+        cases.add(keeps ? "whole bytes, kept" : "whole bytes", type, {k > 2000 ? 3 : 9, k},
+                  {.mask = mask, .keeps = keeps, .over = k % 3 == 0});
   for (const Mask mask : {Mask::none, Mask::bits, Mask::bytes}) {
     cases.add("axis 1", type, {3, 70, 11}, {.mask = mask, .axis = 1});
     cases.add("axis 0, in place", type, {1030, 5}, {.mask = mask, .over = true, .axis = 0});
@@ -114,8 +120,13 @@ void add_rules(Cases& cases, DLDataType type) {
         cases.add(std::string("p ") + (p == 0x1p-149 ? "2^-149" : std::to_string(p)) + ", " + mode +
                       (training ? ", training" : ", inference"),
                   type, {5, 300}, {.p = p, .mode = mode, .training = training});
-  for (const RandomSpec& random : random_specs())
-    cases.add(random.name, type, {9, 137}, {.p = 0.5, .mask = Mask::none, .random = random});
+  for (const double p : {0.0, 0.3, 1.0})
+    for (const bool training : {true, false})
+      cases.add("whole bytes, p " + std::to_string(p) + (training ? ", training" : ", inference"),
+                type, {5, 1304}, {.p = p, .training = training});
+  for (const std::int64_t k : {136, 137})
+    for (const RandomSpec& random : random_specs())
+      cases.add(random.name, type, {9, k}, {.p = 0.5, .mask = Mask::none, .random = random});
   for (const RandomSpec& random : shaped_specs()) {
     cases.add(random.name, type, kShaped, {.mask = Mask::none, .random = random});
     cases.add(random.name + ", axis 1", type, kShaped,

@@ -1,0 +1,125 @@
+// Sums and maxima of the softmax family over registers, lanes and places in a vector: the order of
+// docs/numerics.md, "Sums".
+//
+// A fold by halves adds pairs at half the length's distance, so it does not mind a turn: elements
+// that are moved round a ring of the same length give the same bits.
+#pragma once
+
+#include "kernels_cuda/row_packs.cuh"
+#include "numerics/fold.hpp"
+#include "numerics/softmax.hpp"
+
+namespace twinops {
+
+constexpr int log2_of(int power) { return power == 1 ? 0 : 1 + log2_of(power / 2); }
+
+// s[0..kCount) in half until kUntil values are left. A recursion: the compiler does not unroll a
+// loop whose inner loop halves, and s then lives in local memory, which costs half of the copy
+// rate.
+template <int kCount, int kUntil, class F>
+__device__ __forceinline__ void fold_places(F* s) {
+  if constexpr (kCount > kUntil) {
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) s[i] = s[i] + s[i + kCount / 2];
+    fold_places<kCount / 2, kUntil>(s);
+  }
+}
+
+// The sum over R vectors of V values in each of G neighbouring lanes, element (r * G + lane) * V +
+// e at s[r * V + e]: folded from the top index bit down, so registers first, then lanes, then
+// places. Lanes hand over half of their places at a step, so that no sum is made twice; at the end
+// every lane has the result.
+template <int G, int R, int V, class F>
+__device__ __forceinline__ F fold_lanes(const F (&values)[R * V]) {
+  constexpr int kHandOvers = log2_of(G < V ? G : V), kLeft = V >> kHandOvers;
+  F s[R * V];
+#pragma unroll
+  for (int i = 0; i < R * V; ++i) s[i] = values[i];
+  fold_places<R * V, V>(s);
+#pragma unroll
+  for (int k = 0; k < log2_of(G); ++k) {
+    const unsigned mask = G >> (k + 1);
+    if (k < kHandOvers) {
+      const int keep = V >> (k + 1);
+      const bool upper = (threadIdx.x & mask) != 0;
+#pragma unroll
+      for (int e = 0; e < keep; ++e) {
+        const F mine = upper ? s[e + keep] : s[e], theirs = upper ? s[e] : s[e + keep];
+        s[e] = mine + __shfl_xor_sync(kAllLanes, theirs, mask);
+      }
+    } else {
+#pragma unroll
+      for (int e = 0; e < kLeft; ++e) s[e] = s[e] + __shfl_xor_sync(kAllLanes, s[e], mask);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kHandOvers; ++k)
+#pragma unroll
+    for (int e = 0; e < kLeft; ++e) s[e] = s[e] + __shfl_xor_sync(kAllLanes, s[e], G / 2 >> k);
+  fold_places<kLeft, 1>(s);
+  return s[0];
+}
+
+// The tree of neighbours over sum(i), i < count <= 1024, by a warp; every lane has it. Each lane
+// takes kOfLane neighbours, a power of two.
+template <int kOfLane, class F, class Sum>
+__device__ __forceinline__ F fold_neighbours(int begin, int count, Sum&& sum) {
+  const int first = begin + threadIdx.x % kWarp * kOfLane;
+  F s[kOfLane];
+#pragma unroll
+  for (int i = 0; i < kOfLane; ++i) s[i] = first + i < count ? sum(first + i) : F(0);
+#pragma unroll
+  for (int i = 1; i < kOfLane; i *= 2)
+#pragma unroll
+    for (int j = 0; j < kOfLane; j += 2 * i) s[j] = s[j] + s[j + i];
+#pragma unroll
+  for (int k = 0; k < log2_of(kWarp); ++k) s[0] = s[0] + __shfl_xor_sync(kAllLanes, s[0], 1 << k);
+  return s[0];
+}
+template <class F, class Sum>
+__device__ __forceinline__ F fold_chunks(int count, Sum&& sum) {
+  if (count <= kWarp) return fold_neighbours<1, F>(0, count, sum);
+  if (count <= 2 * kWarp) return fold_neighbours<2, F>(0, count, sum);
+  F mine = F(0);  // the sum of 32 chunks, and there are up to 32 of those
+#pragma unroll 1
+  for (int i = 0; i < count; i += kWarp) {
+    const F next = fold_neighbours<1, F>(i, count, sum);
+    if (threadIdx.x % kWarp == i / kWarp) mine = next;
+  }
+#pragma unroll
+  for (int k = 0; k < log2_of(kWarp); ++k) mine = mine + __shfl_xor_sync(kAllLanes, mine, 1 << k);
+  return mine;
+}
+
+// The greatest of two, NaN if either is.
+__device__ __forceinline__ float greatest_or_nan(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+#else
+  return greatest(a, b);
+#endif
+}
+__device__ __forceinline__ double greatest_or_nan(double a, double b) { return greatest(a, b); }
+
+// As integers of the same order where it can be, which halves the work.
+template <int G, class F>
+__device__ __forceinline__ F greatest_of_lanes(F max) {
+#if __CUDA_ARCH__ >= 800
+  constexpr bool kByIntegers = G == kWarp && sizeof(F) == 4;
+#else
+  constexpr bool kByIntegers = false;
+#endif
+  if constexpr (kByIntegers) {
+    const auto ordered = [](int bits) { return bits ^ (bits >> 31 & 0x7fffffff); };
+    return __int_as_float(ordered(__reduce_max_sync(kAllLanes, ordered(__float_as_int(max)))));
+  } else {
+#pragma unroll
+    for (int k = 1; k <= log2_of(G); ++k)
+      max = greatest_or_nan(max, __shfl_xor_sync(kAllLanes, max, G >> k));
+    return max;
+  }
+}
+
+}  // namespace twinops
