@@ -96,7 +96,7 @@ void reference_row(const SoftmaxArguments& a, std::int64_t row_index, Put&& put)
       else if (kLog)
         put(i, log_softmax<F>(x[i] - shift, row.max, log_of_sum(row)));
       else
-        put(i, weights[j] * softmax_factor(row, F(1) / row.sum, max));
+        put(i, weights[j] * softmax_factor(row.max, F(1) / row.sum, max));
     }
   }
 }

@@ -94,7 +94,7 @@ class SoftmaxRows {
         write_logs(row, c, n, shift, part.max, last, scratch);
       } else if (Kept::chunks != 0 && c < Kept::chunks) {
         write_weights(row, c, n, kept.weights + c * kFoldChunk,
-                      softmax_factor(part, last, kept.max[c]));
+                      softmax_factor(part.max, last, kept.max[c]));
       } else {
         write_again(row, c, n, shift, part, last, scratch);
       }
@@ -218,7 +218,7 @@ class SoftmaxRows {
                                   const Part& part, Compute inverse_sum, Compute* room) const {
     const Values v = values(row.x, c, n, shift, room);
     const WeightScale<Compute> scale = weight_scale(v.max);
-    const V f(softmax_factor(part, inverse_sum, v.max));
+    const V f(softmax_factor(part.max, inverse_sum, v.max));
     row.out.write(c * kFoldChunk, n, [&](int j) TWINOPS_INLINE_BODY {
       __builtin_prefetch(v.at + kFoldChunk + j);
       return weight(load<Isa>(v.at + j), scale) * f;

@@ -60,35 +60,12 @@ __device__ __forceinline__ F fold_lanes(const F (&values)[R * V]) {
   return s[0];
 }
 
-// The tree of neighbours over sum(i), i < count <= 1024, by a warp; every lane has it. Each lane
-// takes kOfLane neighbours, a power of two.
-template <int kOfLane, class F, class Sum>
-__device__ __forceinline__ F fold_neighbours(int begin, int count, Sum&& sum) {
-  const int first = begin + threadIdx.x % kWarp * kOfLane;
-  F s[kOfLane];
+// The tree of neighbours over the lanes; every lane has it.
+template <class F>
+__device__ __forceinline__ F fold_neighbours(F sum) {
 #pragma unroll
-  for (int i = 0; i < kOfLane; ++i) s[i] = first + i < count ? sum(first + i) : F(0);
-#pragma unroll
-  for (int i = 1; i < kOfLane; i *= 2)
-#pragma unroll
-    for (int j = 0; j < kOfLane; j += 2 * i) s[j] = s[j] + s[j + i];
-#pragma unroll
-  for (int k = 0; k < log2_of(kWarp); ++k) s[0] = s[0] + __shfl_xor_sync(kAllLanes, s[0], 1 << k);
-  return s[0];
-}
-template <class F, class Sum>
-__device__ __forceinline__ F fold_chunks(int count, Sum&& sum) {
-  if (count <= kWarp) return fold_neighbours<1, F>(0, count, sum);
-  if (count <= 2 * kWarp) return fold_neighbours<2, F>(0, count, sum);
-  F mine = F(0);  // the sum of 32 chunks, and there are up to 32 of those
-#pragma unroll 1
-  for (int i = 0; i < count; i += kWarp) {
-    const F next = fold_neighbours<1, F>(i, count, sum);
-    if (threadIdx.x % kWarp == i / kWarp) mine = next;
-  }
-#pragma unroll
-  for (int k = 0; k < log2_of(kWarp); ++k) mine = mine + __shfl_xor_sync(kAllLanes, mine, 1 << k);
-  return mine;
+  for (int k = 0; k < log2_of(kWarp); ++k) sum = sum + __shfl_xor_sync(kAllLanes, sum, 1 << k);
+  return sum;
 }
 
 // The greatest of two, NaN if either is.

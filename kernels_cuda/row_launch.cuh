@@ -54,6 +54,20 @@ __device__ __forceinline__ void share_part(Part* place, Part part, int blocks) {
   if (lane == 0) *place = part;
 }
 
+// What join(parts, n), for up to kWarp by a warp, makes of more, by all warps of a block; every
+// thread has it. of_groups: room for a part for each kWarp.
+template <class Part, class Join>
+__device__ __forceinline__ Part join_by_block(const Part* parts, int count, Part* of_groups,
+                                              Join&& join) {
+  const int warp = threadIdx.x / kWarp, groups = (count + kWarp - 1) / kWarp;
+  if (warp < groups) {
+    const Part part = join(parts + warp * kWarp, min(kWarp, count - warp * kWarp));
+    if (threadIdx.x % kWarp == 0) of_groups[warp] = part;
+  }
+  __syncthreads();
+  return join(of_groups, groups);
+}
+
 // ChunkTree of a warp, all of whose lanes add the same: its partial sums stand in shared memory.
 template <class Part>
 class WarpTree {
@@ -162,32 +176,29 @@ void with_short_shape(std::int64_t length, Launch&& launch) {
   launch(ShortShape<V, 32, 32 / V>{});
 }
 
-// A chunk a warp. A multiprocessor holds `warps`; a block of one row has up to `of_block` of them,
-// a block of a cluster up to half of them, so that two rows or more take turns there: one waits
-// while the other works. As few blocks as keep the multiprocessor within a tenth as busy as the
-// best number would. False if a cluster has no room for the row.
-inline bool plan_chunks(std::int64_t length, int warps, int of_block, int device, ChunkRows& plan) {
+// The number of blocks that share a row of which a multiprocessor has room for `room` chunks. Eight
+// where two would do for half of that, because small blocks hide each other's waits; more than
+// eight are not portable, and leave a tenth of an H200 idle.
+inline int blocks_for(std::int64_t chunks, int room) {
+  if (chunks <= room) return 2;
+  return chunks <= kPortableBlocksOfRow * room ? kPortableBlocksOfRow : kMostBlocksOfRow;
+}
+
+// `of_warp` chunks a warp. A multiprocessor holds `warps`; a block that is alone with its row has
+// up to `of_block` of them. False if a cluster has no room for the row.
+inline bool plan_chunks(std::int64_t length, int warps, int of_block, int of_warp, int device,
+                        ChunkRows& plan) {
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
-  if (chunks > kMostBlocksOfRow * warps) return false;
+  if (chunks > std::int64_t{kMostBlocksOfRow} * warps * of_warp) return false;
   plan.chunks = plan.warps = static_cast<int>(chunks);
   plan.blocks = 1;
   if (chunks <= of_block) return true;
-  if (device_attribute(cudaDevAttrComputeCapabilityMajor, device) < 9) return chunks <= warps;
-  const auto warps_in = [&](int blocks) { return (plan.chunks + blocks - 1) / blocks; };
-  const auto busy = [&](int blocks) {  // chunks at work on a multiprocessor, in a 1000th of a row
-    return 1000 * (warps / warps_in(blocks)) / blocks;
-  };
-  for (const int most : {warps / 2, warps})
-    for (const int largest : {kPortableBlocksOfRow, kMostBlocksOfRow}) {
-      int best = 0;
-      for (int blocks = 2; blocks <= largest; ++blocks)
-        if (warps_in(blocks) <= most) best = std::max(best, busy(blocks));
-      for (plan.blocks = 2; best > 0; ++plan.blocks) {
-        plan.warps = warps_in(plan.blocks);
-        if (plan.warps <= most && 10 * busy(plan.blocks) >= 9 * best) return true;
-      }
-    }
-  return false;
+  if (device_attribute(cudaDevAttrComputeCapabilityMajor, device) < 9)
+    return of_warp == 1 && chunks <= warps;
+  const auto shares = [&](int parts) { return (plan.chunks + parts - 1) / parts; };
+  plan.warps = shares(blocks_for(chunks, warps) * of_warp);
+  plan.blocks = shares(plan.warps * of_warp);
+  return true;
 }
 
 // How many rows the device works on at a time, in clusters side by side.

@@ -32,6 +32,15 @@ __device__ __forceinline__ Pack<T, V> read_pack(const T* from) {
   else
     return {*reinterpret_cast<const uint4*>(from)};
 }
+// The same elements, of which the compiler knows nothing any more: grids have one layer.
+template <class T, int V>
+__device__ __forceinline__ void forget_pack(Pack<T, V>& pack) {
+  const unsigned zero = gridDim.y - 1;
+  pack.words.x ^= zero;
+  pack.words.y ^= zero;
+  pack.words.z ^= zero;
+  pack.words.w ^= zero;
+}
 template <class T, int V>
 __device__ __forceinline__ Pack<T, V> pack_of(T value) {
   if constexpr (V == 1) {
@@ -87,6 +96,24 @@ __device__ __forceinline__ void widen_pack(const Pack<T, V>& pack, compute_t<T>*
     x[0] = __hiloint2double(pack.words.y, pack.words.x);
     x[1] = __hiloint2double(pack.words.w, pack.words.z);
   }
+}
+
+// The greater and the lesser of 16-bit elements, two at a time: of a NaN the greater is NaN.
+template <class T>
+using Two = std::conditional_t<std::is_same_v<T, float16>, __half2, __nv_bfloat162>;
+template <class T>
+__device__ __forceinline__ Two<T> as_two(std::uint32_t word) {
+  return *reinterpret_cast<const Two<T>*>(&word);
+}
+template <class T>
+__device__ __forceinline__ std::uint32_t greater_two(std::uint32_t a, std::uint32_t b) {
+  const Two<T> two = __hmax2_nan(as_two<T>(a), as_two<T>(b));
+  return *reinterpret_cast<const std::uint32_t*>(&two);
+}
+template <class T>
+__device__ __forceinline__ std::uint32_t lesser_two(std::uint32_t a, std::uint32_t b) {
+  const Two<T> two = __hmin2(as_two<T>(a), as_two<T>(b));
+  return *reinterpret_cast<const std::uint32_t*>(&two);
 }
 
 // V elements as they are stored, V > 1: 8 to 32 bytes.

@@ -1,5 +1,5 @@
-// The parts of a row's chunks, brought together in every block that works on the row. Within a
-// cluster they are sent straight to the others' shared memory and counted there by an mbarrier: a
+// The parts of a row's chunks, brought together in every block of the cluster that works on the row.
+// They are sent straight to the others' shared memory and counted there by an mbarrier: a
 // barrier of the cluster would wait for every store to global memory as well.
 #pragma once
 
@@ -23,26 +23,30 @@ __device__ __forceinline__ void cluster_barrier(int blocks) {
 }
 
 // Parts of two rows in turn, so that one can still be read while the next is being written. Whoever
-// sends a part of row i + 2 has all parts of row i + 1, and so knows that row i has been read.
-template <class Part>
+// brings a part of turn i + 2 has all parts of turn i + 1, which others brought after turn i.
+//
+// One warp makes a Row of them for its block, where there are many after one warp each has joined
+// kWarp neighbours: were every warp to do it, it would be a third of a kernel's instructions at 256
+// chunks.
+template <class Part, class Row>
 class RowParts {
  public:
   static_assert(sizeof(Part) == 4 || sizeof(Part) == 8 || sizeof(Part) == 16);
   __host__ __device__ static constexpr int bytes(int chunks) {
-    return 16 + (2 * chunks * static_cast<int>(sizeof(Part)) + 15) / 16 * 16;
+    return static_cast<int>(sizeof(Memory)) +
+           (2 * chunks * static_cast<int>(sizeof(Part)) + 15) / 16 * 16;
   }
 
   // All threads of the row's blocks.
   __device__ RowParts(void* memory, int chunks, int blocks)
-      : arrived_(static_cast<std::uint64_t*>(memory)),
-        parts_(reinterpret_cast<Part*>(arrived_ + 2)),
+      : memory_(*static_cast<Memory*>(memory)),
+        parts_(reinterpret_cast<Part*>(&memory_ + 1)),
         chunks_(chunks),
         blocks_(blocks) {
-    if (blocks == 1) return;
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0) {
-      for (int i = 0; i < 2; ++i)
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(arrived_ + i))
+      for (std::uint64_t& arrived : memory_.arrived)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&arrived))
                      : "memory");
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -50,56 +54,49 @@ class RowParts {
 #endif
   }
 
-  // All lanes of the warp whose chunk it is. A chunk beyond the row brings nothing.
-  __device__ __forceinline__ void bring(int chunk, Part part) {
-    const int lane = threadIdx.x % kWarp;
-    if (chunk >= chunks_) return;
-    Part* const place = parts_ + (turn_ & 1) * chunks_ + chunk;
-#if __CUDA_ARCH__ >= 900
-    if (blocks_ > 1) {
-      if (lane < blocks_) send(place, arrived_ + (turn_ & 1), lane, part);
-      return;
-    }
-#endif
-    if (lane == 0) *place = part;
+  // Turns count from 0. All lanes of the warp whose chunk it is. A chunk beyond the row brings
+  // nothing, but every block has one that does.
+  __device__ __forceinline__ void bring(int turn, int chunk, Part part) {
+    const int lane = threadIdx.x % kWarp, side = turn & 1;
+    if (chunk >= chunks_ || lane >= blocks_) return;
+    send(parts_ + side * chunks_ + chunk, &memory_.arrived[side], lane, part);
   }
 
-  // All threads: the parts of the row, when all are there.
-  __device__ __forceinline__ const Part* all() {
-    const int turn = turn_++;
-#if __CUDA_ARCH__ >= 900
-    if (blocks_ > 1) {
-      const unsigned arrived = shared_address(arrived_ + (turn & 1));
-      if (threadIdx.x == 0)
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(arrived),
-                     "r"(chunks_ * static_cast<int>(sizeof(Part)))
-                     : "memory");
-      constexpr unsigned kPatience = 10'000'000;  // nanoseconds before the processor looks again
-      unsigned there = 0;
-      while (there == 0)
-        asm volatile(
-            "{\n\t.reg .pred p;\n\t"
-            "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, %3;\n\t"
-            "selp.u32 %0, 1, 0, p;\n\t}"
-            : "=r"(there)
-            : "r"(arrived), "r"(turn >> 1 & 1), "r"(kPatience)
-            : "memory");
-      return parts_ + (turn & 1) * chunks_;
+  // All threads: what finish() makes of the row's parts, joined. join(parts, count) joins up to
+  // kWarp by a warp, every lane of which has the result.
+  template <class Join, class Finish>
+  __device__ __forceinline__ Row joined(int turn, Join&& join, Finish&& finish) {
+    const int warp = threadIdx.x / kWarp;
+    const int groups = (chunks_ + kWarp - 1) / kWarp;  // no more than the block has warps
+    Part* const of_group = memory_.groups[turn & 1];
+    const auto finish_by_one = [&](Part part) {
+      const Row row = finish(part);
+      if (threadIdx.x == 0) memory_.rows[turn & 1] = row;
+    };
+    if (warp < groups) {
+      wait(turn);
+      const Part part = join(parts_ + (turn & 1) * chunks_ + warp * kWarp,
+                             min(kWarp, chunks_ - warp * kWarp));
+      if (groups == 1)
+        finish_by_one(part);
+      else if (threadIdx.x % kWarp == 0)
+        of_group[warp] = part;
     }
-#endif
     __syncthreads();
-    return parts_ + (turn & 1) * chunks_;
+    if (groups > 1) {
+      if (warp == 0) finish_by_one(join(of_group, groups));
+      __syncthreads();
+    }
+    return memory_.rows[turn & 1];
   }
 
   // All threads, before they leave: nobody's memory goes while others may send to it.
-  __device__ __forceinline__ void leave() {
-    if (blocks_ > 1) cluster_barrier(blocks_);
-  }
+  __device__ __forceinline__ void leave() { cluster_barrier(blocks_); }
 
  private:
-#if __CUDA_ARCH__ >= 900
   __device__ __forceinline__ static void send(Part* place, std::uint64_t* arrived, int block,
                                               Part part) {
+#if __CUDA_ARCH__ >= 900
     unsigned to, count;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(place)), "r"(block));
     asm("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -121,12 +118,39 @@ class RowParts {
               "r"(to),
           "l"(bit_cast<ulonglong2>(part).x), "l"(bit_cast<ulonglong2>(part).y), "r"(count)
           : "memory");
-  }
 #endif
+  }
 
-  std::uint64_t* arrived_;
+  struct alignas(16) Memory {  // then: two times the parts
+    std::uint64_t arrived[2];
+    Row rows[2];
+    Part groups[2][kWarp];
+  };
+
+  // Until the parts of this turn's row are there.
+  __device__ __forceinline__ void wait(int turn) {
+#if __CUDA_ARCH__ >= 900
+    const unsigned arrived = shared_address(&memory_.arrived[turn & 1]);
+    if (threadIdx.x == 0)
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(arrived),
+                   "r"(chunks_ * static_cast<int>(sizeof(Part)))
+                   : "memory");
+    constexpr unsigned kPatience = 10'000'000;  // nanoseconds before the processor looks again
+    unsigned there = 0;
+    while (there == 0)
+      asm volatile(
+          "{\n\t.reg .pred p;\n\t"
+          "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, %3;\n\t"
+          "selp.u32 %0, 1, 0, p;\n\t}"
+          : "=r"(there)
+          : "r"(arrived), "r"(turn >> 1 & 1), "r"(kPatience)
+          : "memory");
+#endif
+  }
+
+  Memory& memory_;
   Part* parts_;
-  int chunks_, blocks_, turn_ = 0;
+  int chunks_, blocks_;
 };
 
 }  // namespace twinops

@@ -21,11 +21,19 @@ class NextChunk<T, Share<kWarp, R, V>> {
     return warps * kOfWarp * sizeof(Pack<T, V>);
   }
 
-  __device__ explicit NextChunk(void* memory)
-      : warps_(static_cast<Pack<T, V>*>(memory) + threadIdx.x / kWarp * kOfWarp) {}
+  // of_warp: packs from one warp's place to the next one's.
+  __device__ explicit NextChunk(void* memory, int of_warp = kOfWarp)
+      : warps_(static_cast<Pack<T, V>*>(memory) + threadIdx.x / kWarp * of_warp) {}
 
   // Sends for a lane's share of the chunk at `from`, of a tensor that ends at `end`.
   __device__ __forceinline__ void fetch(const S& share, const T* from, const T* end) const {
+    if (share.full()) {  // which is most of them, in few instructions
+#pragma unroll
+      for (int r = 0; r < R; ++r) copy(place(r), from + share.place(r));
+      if (share.lane() == 0 && share.round_count() > 0)
+        copy_part(round_place(), from + share.round_place(), share.round_count(), end);
+      return;
+    }
 #pragma unroll
     for (int r = 0; r < R; ++r)
       if (share.whole(r)) copy(place(r), from + share.place(r));
@@ -35,7 +43,6 @@ class NextChunk<T, Share<kWarp, R, V>> {
       if (share.round_count() > 0)
         copy_part(round_place(), from + share.round_place(), share.round_count(), end);
     }
-    if (share.full()) return;
 #pragma unroll
     for (int r = 0; r < R; ++r)
       if (!share.whole(r) && share.place(r) > 0 && share.count(r) > 0)
@@ -46,16 +53,16 @@ class NextChunk<T, Share<kWarp, R, V>> {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
+    if (share.full()) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) packs[r] = *place(r);
+      if (share.lane() == 0 && share.round_count() > 0)
+        packs[0] = first_of(*round_place(), packs[0], share.round_count());
+      return;
+    }
 #pragma unroll
     for (int r = 0; r < R; ++r) packs[r] = share.count(r) > 0 ? *place(r) : pack_of<T, V>(pad);
     if (share.ragged()) share.trim(*round_place(), pad, packs);
-  }
-  __device__ __forceinline__ void take(const S& share, T pad,
-                                       compute_t<T> (&x)[S::kElements]) const {
-    Pack<T, V> packs[R];
-    take(share, pad, packs);
-#pragma unroll
-    for (int r = 0; r < R; ++r) widen_pack(packs[r], x + r * V);
   }
 
  private:

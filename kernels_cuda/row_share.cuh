@@ -111,11 +111,8 @@ class Share {
   __device__ __forceinline__ void trim(Pack<T, V> round, T pad, Pack<T, V> (&packs)[R]) const {
     const Pack<T, V> none = pack_of<T, V>(pad);
     if (lane_ == 0) {
-      if (!full()) {
-        round = first_of(round, none, round_count());
-        packs[0] = first_of(packs[0], none, left_ + shift_);
-      }
-      packs[0] = first_of(round, packs[0], shift_);
+      round = first_of(round, none, round_count());
+      packs[0] = first_of(round, first_of(packs[0], none, left_ + shift_), shift_);
     }
     if (!any_tail()) return;
 #pragma unroll
@@ -127,6 +124,11 @@ class Share {
   template <class T>
   __device__ __forceinline__ void load(const T* at, std::int64_t step, T pad,
                                        Pack<T, V> (&packs)[R]) const {
+    if (V > 1 && !ragged_ && full()) {  // the same, in fewer instructions
+#pragma unroll
+      for (int r = 0; r < R; ++r) packs[r] = read_pack<T, V>(at + slot(r));
+      return;
+    }
     const T* from = V == 1 ? at + lane_ * step : at;
 #pragma unroll
     for (int r = 0; r < R; ++r) {
@@ -136,15 +138,6 @@ class Share {
     }
     bring(read_edges(at, pad), packs);
   }
-  template <class T>
-  __device__ __forceinline__ void load(const T* at, std::int64_t step, T pad,
-                                       compute_t<T> (&x)[kElements]) const {
-    Pack<T, V> packs[R];
-    load(at, step, pad, packs);
-#pragma unroll
-    for (int r = 0; r < R; ++r) widen_pack(packs[r], x + r * V);
-  }
-
   // Stores pack r as f(r, y) gives it, which is no NaN or, where kNumbers is false, may be. All
   // lanes of the warp.
   template <bool kNumbers = false, class T, class F>
@@ -158,6 +151,14 @@ class Share {
         if (whole(r)) *at = narrow<T>(y[0]);
         at += G * step;
       }
+    } else if (!ragged_) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        compute_t<T> y[V];
+        f(r, y);
+        const Words<T, V> words = narrow_words<T, V, kNumbers>(y);
+        if (slot(r) < left_) write_words(at + slot(r), words);
+      }
     } else {
 #pragma unroll
       for (int r = 0; r < R; ++r) {
@@ -166,12 +167,12 @@ class Share {
         const Words<T, V> words = narrow_words<T, V, kNumbers>(y);
         if (whole(r)) {
           write_words(at + place(r), words);
-        } else if (ragged_ && slot(r) > 0 && place(r) < left_) {  // the tail
+        } else if (slot(r) > 0 && place(r) < left_) {  // the tail
 #pragma unroll
           for (int e = 0; e < V - 1; ++e)
             if (place(r) + e < left_) at[place(r) + e] = pick_element(words, e);
         }
-        if (r == 0 && ragged_) write_first(at, words);
+        if (r == 0) write_first(at, words);
       }
     }
   }

@@ -61,10 +61,10 @@ __device__ __forceinline__ void store_kept(const SoftmaxDropoutJob<T>& job, std:
 template <bool kLog, class S, class T, class F>
 __device__ __forceinline__ void store_share(const SoftmaxDropoutJob<T>& job, const S& share,
                                             std::int64_t at, std::int64_t, F (&x)[S::kElements],
-                                            SoftmaxPart<F> row, F last) {
+                                            F row_max, F last) {
   static_assert(!kLog);
   constexpr int V = S::kPack;
-  const RowKind kind = kind_of_row(row.max);
+  const RowKind kind = kind_of_row(row_max);
   if (kind != RowKind::ordinary) {
 #pragma unroll
     for (F& p : x) p = special_row<F>(kind, job.masked_is_zero, false);

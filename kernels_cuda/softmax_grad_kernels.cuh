@@ -53,6 +53,16 @@ struct GradShare {
       each(r, [&](int e, F y, F dy) { terms[r * V + e] = grad_term<kLog, F>(y, dy); });
     return fold_lanes<S::kLanes, R, V>(terms);
   }
+  // Else what was widened for the sum stays in registers, of which that takes two times as many.
+  __device__ __forceinline__ void forget() {
+    if constexpr (V > 1 && sizeof(In) == 2) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        forget_pack(y[r]);
+        forget_pack(dy[r]);
+      }
+    }
+  }
   template <bool kLog, class Out>
   __device__ __forceinline__ void store(const S& share, Out* at, std::int64_t step, F sum,
                                         F scale) const {
@@ -84,10 +94,11 @@ __global__ void __launch_bounds__(kShortThreads)
   }
 }
 
-// The tree of `count` chunk sums; every lane has it.
+// The sum of `count` neighbours, up to kWarp; every lane has it.
 template <class F>
 __device__ __forceinline__ F join_sums(const F* sums, int count) {
-  return fold_chunks<F>(count, [&](int i) { return sums[i]; }) + F(0);
+  const int i = threadIdx.x % kWarp;
+  return fold_neighbours(i < count ? sums[i] : F(0)) + F(0);
 }
 
 // Chunks of y and dy, packed or one by one, that a multiprocessor has registers for.
@@ -115,6 +126,7 @@ __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
     if (lane == 0) sums[chunk] = part;
     __syncthreads();
     const F sum = join_sums(sums, blockDim.x / kWarp);
+    of_lane.forget();
     of_lane.template store<kLog>(share, job.dx + at(0), step[0], sum, job.scale);
     if (r + gridDim.x < job.rows.rows) __syncthreads();  // before the next row's sums come
   }
@@ -128,7 +140,7 @@ __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
   using S = Share<kWarp, kFoldChunk / kWarp / V, V>;
   constexpr bool kFetch = V > 1;
   extern __shared__ __align__(16) unsigned char memory[];
-  RowParts<F> sums(memory, plan.chunks, plan.blocks);
+  RowParts<F, F> sums(memory, plan.chunks, plan.blocks);
   unsigned char* const room = memory + sums.bytes(plan.chunks);
   using Next = std::conditional_t<kFetch, NextChunk<In, S>, NoChunk>;
   [[maybe_unused]] const Next next_y(room), next_dy(room + Next::bytes(blockDim.x / kWarp));
@@ -156,7 +168,7 @@ __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
     }
   };
 
-  int r = static_cast<int>(blockIdx.x) / plan.blocks;
+  int r = static_cast<int>(blockIdx.x) / plan.blocks, turn = 0;
   fetch(r);
   for (; r < rows; r += row_step) {
     const RowStarts<3> starts = at(r);
@@ -169,8 +181,9 @@ __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
     } else {
       of_lane.load(share_of(starts), job.y + starts.of[1], step[1], job.dy + starts.of[2], step[2]);
     }
-    sums.bring(chunk, of_lane.template sum<kLog>());
-    const F sum = join_sums(sums.all(), plan.chunks);
+    sums.bring(turn, chunk, of_lane.template sum<kLog>());
+    const F sum = sums.joined(turn++, join_sums<F>, [](F sum) { return sum; });
+    of_lane.forget();
     of_lane.template store<kLog>(share_of(starts), job.dx + starts.of[0], step[0], sum, job.scale);
   }
   sums.leave();
@@ -179,6 +192,7 @@ __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
 template <class F>
 struct alignas(16) LongSums {  // then: chunks of y and dy that wait
   F of_units[kLongUnits];
+  F groups[kLongUnits / kWarp];
   F trees[kLongWarps][WarpTree<F>::kLevels];
 };
 
@@ -234,7 +248,7 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
       share_part(sums + u, tree.total(), plan.blocks);
     }
     cluster_barrier(plan.blocks);
-    const F sum = join_sums(sums, plan.units);
+    const F sum = join_by_block(sums, plan.units, shared.groups, join_sums<F>);
     seen = 0;
     for (int u = first_unit; u < plan.units; u += unit_step) {
       const std::int64_t end = min((u + 1) * plan.unit, plan.chunks);

@@ -16,7 +16,7 @@ void launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Exec
       V == 1 ? 0
              : 2 * NextChunk<In, Share<kWarp, kFoldChunk / kWarp / V, V>>::bytes(
                        static_cast<std::size_t>(plan.warps));
-  const std::size_t shared = RowParts<compute_t<In>>::bytes(plan.chunks) + fetched;
+  const std::size_t shared = RowParts<compute_t<In>, compute_t<In>>::bytes(plan.chunks) + fetched;
   const auto kernel = V > 1 && job.ragged ? grad_cluster_kernel<kLog, In, Out, V, (V > 1)>
                                           : grad_cluster_kernel<kLog, In, Out, V, false>;
   launch_rows(execution, kernel,
@@ -45,9 +45,9 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
       launch_rows(execution, grad_short_kernel<kLog, In, Out, kV, G, R>,
                   grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
     });
-  constexpr int kWarps = kGradWarps<In, V>;
+  constexpr int kWarps = kGradWarps<In, V>, kOfBlock = kWarps < 16 ? kWarps : 16;
   ChunkRows plan;
-  if (plan_chunks(job.rows.length, kWarps, kWarps, execution.device.index, plan))
+  if (plan_chunks(job.rows.length, kWarps, kOfBlock, 1, execution.device.index, plan))
     return launch_grad_chunks<kLog, V>(job, plan, execution);
   launch_long_grad<kLog, V>(job, execution);
 }

@@ -1,11 +1,16 @@
-// The kernels of softmax and log_softmax. All three take a row in the same order (docs/softmax.md):
+// The kernels of softmax and log_softmax. All take a row in the same order (docs/softmax.md):
 //   short rows   up to a chunk: 2^k lanes a row, several rows a warp
 //   rows         a chunk a warp, everything in the registers of a block or of a cluster of blocks
+//   pairs        two chunks a warp of a cluster (softmax_pair_kernel.cuh)
 //   long rows    a cluster of blocks a row (softmax_long_kernel.cuh)
+// For 16-bit types instructions are the limit: a warp's chunk takes 770 of them, and 1000 would be
+// all that a multiprocessor issues while the chunk travels.
 // Tried and left: joining chunks through a maximum of the whole row first, which costs a second
 // barrier; a warp for 64 columns, which leaves most lanes idle; blocks that stay, with or without
 // the next row on its way, where one block holds a row (0.86 and 0.92 of the copy rate in place of
-// 0.97); a barrier of the cluster in place of sent parts (0.45 in place of 0.67 at 65536).
+// 0.97); one warp that joins a block's parts for all, where one block holds a row (0.80 in place of
+// 0.83 at 16384); a barrier of the cluster in place of sent parts (0.45 in place of 0.67 at 65536);
+// the next row's weights before this row's parts are there (no gain from 32768 to 524288).
 #pragma once
 
 #include "kernels_cuda/row_launch.cuh"
@@ -30,16 +35,16 @@ __global__ void __launch_bounds__(kShortThreads)
     const auto* const from = job.x + starts.of[1];
     const S share(from, left, threadIdx.x % G, job.ragged);
     F x[R * V];
-    load_share(job, share, r, from, V == 1 ? job.rows.step[1] : 1, 0, memory, x);
-    F max = greatest_of_share<G>(x);
+    LaneRange<F> range =
+        load_share(job, share, r, from, V == 1 ? job.rows.step[1] : 1, 0, memory, x);
+    F max = greatest_of_lanes<G>(range.max);
     if (kind_of_row(max) == RowKind::far) {
-#pragma unroll
-      for (int i = 0; i < R * V; ++i) x[i] = x[i] - max;
+      range = moved<S>(range, max, x);
       max = F(0);
     }
-    const SoftmaxPart<F> row{max, weigh<kLog, S>(x, max)};
-    const F last = kLog ? log_of_sum(row) : F(1) / row.sum;
-    store_share<kLog>(job, share, starts.of[0], job.rows.step[0], x, row, last);
+    const F sum = weigh<kLog, S, typename Job::In>(x, max, range.min);
+    const auto row = finish_row<kLog>(SoftmaxPart<F>{max, sum});
+    store_share<kLog>(job, share, starts.of[0], job.rows.step[0], x, row.max, row.last);
   }
 }
 
@@ -70,17 +75,17 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
       const In* const from = job.x + at().of[1];
       if (again) __syncthreads();  // before other parts come
       again = true;
-      load_share(job, share_of(from), r, from, step_in, begin, memory, x);
+      return load_share(job, share_of(from), r, from, step_in, begin, memory, x);
     };
     const auto join = [&](SoftmaxPart<F> part) {
       if (lane == 0) parts[chunk] = part;
       __syncthreads();
-      return join_parts(parts, blockDim.x / kWarp);
+      return finish_row<kLog>(join_parts(parts, blockDim.x / kWarp));
     };
-    const SoftmaxPart<F> row = settle<kLog, S>(x, max, load, join);
+    const SoftmaxRow<F> row = settle<kLog, S, In>(x, max, load, join);
     const RowStarts<2> starts = at();
-    const F last = kLog ? log_of_sum(row) : softmax_factor(row, F(1) / row.sum, max);
-    store_share<kLog>(job, share_of(job.x + starts.of[1]), starts.of[0], step_out, x, row, last);
+    store_share<kLog>(job, share_of(job.x + starts.of[1]), starts.of[0], step_out, x, row.max,
+                      last_of_chunk<kLog>(row, max));
     if (r + gridDim.x < job.rows.rows) __syncthreads();  // before the next row's parts come
   }
 }
@@ -95,7 +100,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   using In = typename Job::In;
   using S = Share<kWarp, kFoldChunk / kWarp / V, V>;
   extern __shared__ __align__(16) unsigned char memory[];
-  RowParts<SoftmaxPart<F>> parts(memory, plan.chunks, plan.blocks);
+  RowParts<SoftmaxPart<F>, SoftmaxRow<F>> parts(memory, plan.chunks, plan.blocks);
   unsigned char* const room = memory + parts.bytes(plan.chunks);
   const int chunk = static_cast<int>(blockIdx.x % plan.blocks) * plan.warps + threadIdx.x / kWarp;
   const int begin = chunk * kFoldChunk;
@@ -122,32 +127,37 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     }
   };
 
-  int r = static_cast<int>(blockIdx.x) / plan.blocks;
+  int r = static_cast<int>(blockIdx.x) / plan.blocks, turn = 0;
   fetch(r);
   for (; r < rows; r += row_step) {
     F x[S::kElements], max;
     bool again = false;
     const auto load = [&](F(&x)[S::kElements]) {
       const In* const from = job.x + at(r).of[1];
+      const S share = share_of(from);
       if constexpr (!kFetch) {
-        load_share(job, share_of(from), r, from, step_in, begin, room, x);
-      } else if (again) {
-        share_of(from).load(from, 1, kPad<In>, x);
+        return load_share(job, share, r, from, step_in, begin, room, x);
       } else {
-        next.take(share_of(from), kPad<In>, x);
-        fetch(r + row_step);
-        again = true;
+        Pack<In, V> packs[S::kElements / V];
+        if (again) {
+          share.load(from, 1, kPad<In>, packs);
+        } else {
+          next.take(share, kPad<In>, packs);
+          fetch(r + row_step);
+          again = true;
+        }
+        if constexpr (kRagged) __syncwarp();  // else the compiler writes what follows twice
+        return widen_share<S>(packs, share.full(), x);
       }
-      if constexpr (kRagged) __syncwarp();  // else the compiler writes what follows twice
     };
     const auto join = [&](SoftmaxPart<F> part) {
-      parts.bring(chunk, part);
-      return join_parts(parts.all(), plan.chunks);
+      parts.bring(turn, chunk, part);
+      return parts.joined(turn++, join_parts<F>, finish_row<kLog, F>);
     };
-    const SoftmaxPart<F> row = settle<kLog, S>(x, max, load, join);
-    const F last = kLog ? log_of_sum(row) : softmax_factor(row, F(1) / row.sum, max);
+    const SoftmaxRow<F> row = settle<kLog, S, In>(x, max, load, join);
     const RowStarts<2> starts = at(r);
-    store_share<kLog>(job, share_of(job.x + starts.of[1]), starts.of[0], step_out, x, row, last);
+    store_share<kLog>(job, share_of(job.x + starts.of[1]), starts.of[0], step_out, x, row.max,
+                      last_of_chunk<kLog>(row, max));
   }
   parts.leave();
 }

@@ -4,6 +4,7 @@
 #include "kernels_cuda/kernel.hpp"
 #include "kernels_cuda/softmax_kernels.cuh"
 #include "kernels_cuda/softmax_long_kernel.cuh"
+#include "kernels_cuda/softmax_pair_kernel.cuh"
 
 namespace twinops {
 
@@ -40,9 +41,9 @@ void launch_chunks(const Job& job, const ChunkRows& plan, Execution& execution) 
   using S = ChunkShare<V>;
   const auto threads = static_cast<unsigned>(plan.warps * kWarp);
   const std::size_t detour = detour_bytes<S>(job, threads);
-  if (plan.blocks == 1) return launch_block<kLog, V>(job, execution);
   const auto launch = [&](auto kernel, std::size_t room) {
-    const std::size_t shared = RowParts<SoftmaxPart<typename Job::F>>::bytes(plan.chunks) + room;
+    using F = typename Job::F;
+    const std::size_t shared = RowParts<SoftmaxPart<F>, SoftmaxRow<F>>::bytes(plan.chunks) + room;
     launch_rows(execution, kernel,
                 grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks), threads,
                 shared, plan.blocks, job, plan);
@@ -56,6 +57,20 @@ void launch_chunks(const Job& job, const ChunkRows& plan, Execution& execution) 
     }
   }
   launch(softmax_cluster_kernel<kLog, Job, V, false, (V > 1)>, detour);
+}
+
+// Two chunks a warp. The job is plain, in packs.
+template <bool kLog, int V, class Job>
+void launch_pairs(const Job& job, const ChunkRows& plan, Execution& execution) {
+  using F = typename Job::F;
+  const auto kernel = job.ragged ? softmax_pair_kernel<kLog, Job, V, true>
+                                 : softmax_pair_kernel<kLog, Job, V, false>;
+  const std::size_t shared =
+      RowParts<SoftmaxPart<F>, SoftmaxRow<F>>::bytes(plan.chunks) +
+      PairRoom<Job, ChunkShare<V>>::bytes(static_cast<std::size_t>(plan.warps));
+  launch_rows(execution, kernel,
+              grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks),
+              static_cast<unsigned>(plan.warps * kWarp), shared, plan.blocks, job, plan);
 }
 
 template <bool kLog, int V, class Job>
@@ -80,8 +95,18 @@ void launch_softmax(const Job& job, Execution& execution) {
   constexpr int kOfBlock = sizeof(typename Job::In) == 2 ? kWarps / 2 : kWarps;
   ChunkRows plan;
   if (job.rows.length <= kFoldChunk) return launch_short<kLog, V>(job, execution);
-  if (plan_chunks(job.rows.length, kWarps, kOfBlock, execution.device.index, plan))
-    return launch_chunks<kLog, V>(job, plan, execution);
+  const auto plans = [&](int of_block, int of_warp) {
+    return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
+  };
+  const bool fits = plans(kOfBlock, 1);
+  if (fits && plan.blocks == 1) return launch_block<kLog, V>(job, execution);
+  if constexpr (V > 1) {
+    // Two chunks a warp: where a chunk a warp has no room, and where it is faster.
+    const bool better = sizeof(typename Job::In) == sizeof(typename Job::F) && !job.ragged;
+    if (job.plain && (!fits || better) && plans(0, 2))
+      return launch_pairs<kLog, V>(job, plan, execution);
+  }
+  if (fits) return launch_chunks<kLog, V>(job, plan, execution);
   launch_long<kLog, V>(job, execution);
 }
 

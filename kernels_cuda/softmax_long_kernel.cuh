@@ -11,6 +11,7 @@ template <class F>
 struct LongShared {  // then: weights of the chunks that wait, 1024 each
   SoftmaxPart<F> parts[kLongUnits];
   SoftmaxPart<F> trees[kLongWarps][WarpTree<SoftmaxPart<F>>::kLevels];
+  SoftmaxPart<F> groups[kLongUnits / kWarp];
   F max[kLongWarps * kMostWaiting];
 };
 
@@ -36,24 +37,25 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
     const auto* const from = job.x + starts.of[1];
     const std::int64_t step = job.rows.step[1];
     F x[kShare], shift = F(0);
-    SoftmaxPart<F> row;
+    SoftmaxRow<F> row;
     const auto share_of = [&](std::int64_t c) {
       return S(from + c * kFoldChunk * step,
                static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk})), lane,
                job.ragged);
     };
     const auto load_chunk = [&](std::int64_t c) {
-      load_share(job, share_of(c), r, from + c * kFoldChunk * step, step, c * kFoldChunk,
-                 memory + plan.detour, x);
-      if (shift != F(0)) {
-#pragma unroll
-        for (int i = 0; i < kShare; ++i) x[i] = x[i] - shift;
-      }
+      return moved<S>(load_share(job, share_of(c), r, from + c * kFoldChunk * step, step,
+                                 c * kFoldChunk, memory + plan.detour, x),
+                      shift, x);
+    };
+    // x becomes the chunk's weights, or (kLog) stays.
+    const auto part_of_chunk = [&](std::int64_t c) {
+      const LaneRange<F> range = load_chunk(c);
+      const F max = greatest_of_lanes<kWarp>(range.max);
+      return SoftmaxPart<F>{max, weigh<kLog, S, typename Job::In>(x, max, range.min)};
     };
     const auto reduce_chunk = [&](std::int64_t c, int seen) {
-      load_chunk(c);
-      const F max = greatest_of_share<kWarp>(x);
-      const SoftmaxPart<F> part{max, weigh<kLog, S>(x, max)};
+      const SoftmaxPart<F> part = part_of_chunk(c);
       if (seen < plan.waiting) {
 #pragma unroll
         for (int i = 0; i < kShare; ++i) mine[(seen * kShare + i) * kWarp] = x[i];
@@ -75,13 +77,12 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
         share_part(shared.parts + u, tree.total(), plan.blocks);
       }
       cluster_barrier(plan.blocks);
-      row = join_parts(shared.parts, plan.units);
+      row = finish_row<kLog>(join_by_block(shared.parts, plan.units, shared.groups, join_parts<F>));
       if (kind_of_row(row.max) != RowKind::far) break;
       shift = row.max;
       cluster_barrier(plan.blocks);
     }
 
-    const F last = kLog ? log_of_sum(row) : F(1) / row.sum;
     int seen = 0;
     for (int u = first_unit; u < plan.units; u += unit_step) {
       const std::int64_t end = min((u + 1) * plan.unit, plan.chunks);
@@ -94,13 +95,10 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
         } else if constexpr (kLog) {
           load_chunk(c);
         } else {
-          load_chunk(c);
-          max = greatest_of_share<kWarp>(x);
-          weigh<false, S>(x, max);
+          max = part_of_chunk(c).max;
         }
-        const F factor = kLog ? last : softmax_factor(row, last, max);
         store_share<kLog>(job, share_of(c), starts.of[0] + c * kFoldChunk * job.rows.step[0],
-                          job.rows.step[0], x, row, factor);
+                          job.rows.step[0], x, row.max, last_of_chunk<kLog>(row, max));
       }
     }
     cluster_barrier(plan.blocks);  // before the next row's parts come

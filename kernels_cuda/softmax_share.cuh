@@ -85,21 +85,78 @@ __device__ __noinline__ void mask_share(S share, RowAddend<In> addend, int left,
     }
 }
 
+// The greatest of what a lane holds; of 16-bit types the least as well, if that is known, else
+// -infinity.
+template <class F>
+struct LaneRange {
+  F max, min;
+};
+template <int N, class F>
+__device__ __forceinline__ LaneRange<F> range_of(const F (&x)[N]) {
+  F max = x[0];
+#pragma unroll
+  for (int i = 1; i < N; ++i) max = greatest_or_nan(max, x[i]);
+  return {max, -kInfinity<F>};
+}
+
+// Widens packs. `full`: nothing in the warp's packs is beyond the row.
+template <class S, class In, int R, int V, class F>
+__device__ __forceinline__ LaneRange<F> widen_share(const Pack<In, V> (&packs)[R], bool full,
+                                                    F (&x)[S::kElements]) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) widen_pack(packs[r], x + r * V);
+  if constexpr (sizeof(In) != 2 || V == 1) {
+    return range_of(x);
+  } else {
+    const auto over = [&](auto&& join) {
+      std::uint32_t two[4 * R];
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        const uint4 words = packs[r].words;
+        two[4 * r] = join(words.x, words.y);
+        two[4 * r + 1] = join(words.z, words.w);
+      }
+#pragma unroll
+      for (int r = 0; r < R; ++r)
+        two[0] = join(two[4 * r], r == 0 ? two[1] : join(two[0], two[4 * r + 1]));
+      return widen_two(join(two[0], two[0] >> 16 | two[0] << 16), In{}).x;
+    };
+    LaneRange<F> range{over(greater_two<In>), -kInfinity<F>};
+    if (full) range.min = over(lesser_two<In>);
+    return range;
+  }
+}
+
+// Where `shift` is not 0, x less it.
+template <class S, class F>
+__device__ __forceinline__ LaneRange<F> moved(LaneRange<F> range, F shift, F (&x)[S::kElements]) {
+  if (shift == F(0)) return range;
+#pragma unroll
+  for (int i = 0; i < S::kElements; ++i) x[i] = x[i] - shift;
+  return range_of(x);
+}
+
 // A lane's share of what softmax is taken of, from element `begin` of a row on, which lies at `at`.
 // What is not plain goes through shared memory, `room`.
 template <class S, class Job, class F = typename Job::F>
-__device__ __forceinline__ void load_share(const Job& job, const S& share, std::int64_t r,
-                                           const typename Job::In* at, std::int64_t step,
-                                           std::int64_t begin, void* room, F (&x)[S::kElements]) {
+__device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& share, std::int64_t r,
+                                                   const typename Job::In* at, std::int64_t step,
+                                                   std::int64_t begin, void* room,
+                                                   F (&x)[S::kElements]) {
   using In = typename Job::In;
-  if (job.plain) return share.load(at, step, kPad<In>, x);
   constexpr int V = S::kPack;
+  Pack<In, V> packs[S::kElements / V];
+  if (job.plain) {
+    share.load(at, step, kPad<In>, packs);
+    return widen_share<S>(packs, share.full(), x);
+  }
   const RowStarts<RowMask::kOperands> starts = row_starts(job.mask.outer, r);
   const std::int64_t columns = job.mask.columns(starts.of, job.rows.length);
   const int left =
       static_cast<int>(max(std::int64_t{0}, min(std::int64_t{share.left()}, columns - begin)));
   // Elements that do not count are not read, but for those that fill a pack of a whole row.
-  share.cut_to(job.ragged ? left : (left + V - 1) & -V).load(at, step, kPad<In>, x);
+  share.cut_to(job.ragged ? left : (left + V - 1) & -V).load(at, step, kPad<In>, packs);
+  widen_share<S>(packs, false, x);
   F* const mine = place_in<S, F>(room);
 #pragma unroll
   for (int i = 0; i < S::kElements; ++i) mine[i] = x[i];
@@ -109,82 +166,101 @@ __device__ __forceinline__ void load_share(const Job& job, const S& share, std::
   mask_share(share, addend, left, mine);
 #pragma unroll
   for (int i = 0; i < S::kElements; ++i) x[i] = mine[i];
+  return range_of(x);
 }
 
-// The greatest element of a chunk that G lanes hold.
-template <int G, int N, class F>
-__device__ __forceinline__ F greatest_of_share(const F (&x)[N]) {
-  F max = x[0];
-#pragma unroll
-  for (int i = 1; i < N; ++i) max = greatest_or_nan(max, x[i]);
-  return greatest_of_lanes<G>(max);
-}
-
-// The sum of a chunk's weights under its maximum. x becomes the weights, unless it is kept.
-template <bool kKeepX, class S, class F>
-__device__ __forceinline__ F weigh(F (&x)[S::kElements], F max) {
-  const WeightScale<F> scale = weight_scale(max);
+// The sum of a chunk's weights under its maximum. x becomes the weights, unless it is kept. min: of
+// the lane. For 16-bit types instructions are the limit.
+template <bool kKeepX, class S, class In, class F>
+__device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min) {
   F w[S::kElements];
+  const F magic = weight_magic(max);
+  if (sizeof(In) == 2 && S::kPack > 1 && __all_sync(kAllLanes, weight_is_normal(min, magic))) {
 #pragma unroll
-  for (int i = 0; i < S::kElements; ++i) {
-    w[i] = weight(x[i], scale);
-    if constexpr (!kKeepX) x[i] = w[i];
+    for (int i = 0; i < S::kElements; ++i) w[i] = normal_weight(x[i], magic);
+  } else {
+    const WeightScale<F> scale = weight_scale(max);
+#pragma unroll
+    for (int i = 0; i < S::kElements; ++i) w[i] = weight(x[i], scale);
+  }
+  if constexpr (!kKeepX) {
+#pragma unroll
+    for (int i = 0; i < S::kElements; ++i) x[i] = w[i];
   }
   return fold_lanes<S::kLanes, S::kElements / S::kPack, S::kPack>(w);
 }
 
-// What `count` chunks make; every lane has it.
+// What every element of a row takes: the row's maximum and, of its sum, the inverse or (kLog) the
+// logarithm.
+template <class F>
+struct SoftmaxRow {
+  F max, last;
+};
+template <bool kLog, class F>
+__device__ __forceinline__ SoftmaxRow<F> finish_row(SoftmaxPart<F> row) {
+  return {row.max, kLog ? log_of_sum(row) : F(1) / row.sum};
+}
+
+// What `count` neighbours make, up to kWarp; every lane has it.
 template <class F>
 __device__ __forceinline__ SoftmaxPart<F> join_parts(const SoftmaxPart<F>* parts, int count) {
-  SoftmaxPart<F> row;
-#pragma unroll 1
-  for (int i = threadIdx.x % kWarp; i < count; i += kWarp)
-    row.max = greatest_or_nan(row.max, parts[i].max);
-  row.max = greatest_of_lanes<kWarp>(row.max);
-  const std::int32_t top = row.n();
-  row.sum = fold_chunks<F>(count, [&](int i) { return parts[i].sum_under(top); });
+  const int i = threadIdx.x % kWarp;
+  const SoftmaxPart<F> part = i < count ? parts[i] : SoftmaxPart<F>{};
+  SoftmaxPart<F> row{greatest_of_lanes<kWarp>(part.max), F(0)};
+  row.sum = fold_neighbours(part.sum_under(row.n()));
   return row;
 }
 
 // The row that a warp's chunk is part of, by join(part of the chunk). load(x) reads the chunk,
 // which then becomes its weights, unless it is kept. Where the row's maximum is out of reach, all
 // begin again, with elements from which it is taken.
-template <bool kKeepX, class S, class F, class Load, class Join>
-__device__ __forceinline__ SoftmaxPart<F> settle(F (&x)[S::kElements], F& max, Load&& load,
-                                                 Join&& join) {
+template <bool kKeepX, class S, class In, class F, class Load, class Join>
+__device__ __forceinline__ SoftmaxRow<F> settle(F (&x)[S::kElements], F& max, Load&& load,
+                                                Join&& join) {
   F shift = F(0);
 #pragma unroll 1
   while (true) {
-    load(x);
-    if (shift != F(0)) {
-#pragma unroll
-      for (int i = 0; i < S::kElements; ++i) x[i] = x[i] - shift;
-    }
-    max = greatest_of_share<S::kLanes>(x);
-    const SoftmaxPart<F> row = join(SoftmaxPart<F>{max, weigh<kKeepX, S>(x, max)});
+    const LaneRange<F> range = moved<S>(load(x), shift, x);
+    max = greatest_of_lanes<S::kLanes>(range.max);
+    const SoftmaxRow<F> row = join(SoftmaxPart<F>{max, weigh<kKeepX, S, In>(x, max, range.min)});
     if (kind_of_row(row.max) != RowKind::far) return row;
     shift = row.max;
   }
 }
 
-// Stores a share of a row at out + at: from x, which holds its elements (kLog) or its weights.
-template <bool kLog, class S, class In, class Out, class F>
-__device__ __forceinline__ void store_share(const SoftmaxJob<In, Out>& job, S share,
-                                            std::int64_t at, std::int64_t step,
-                                            const F (&x)[S::kElements], SoftmaxPart<F> row,
-                                            F last) {
-  const RowKind kind = kind_of_row(row.max);
+// What the elements of a chunk of this maximum take, or (kLog) of any.
+template <bool kLog, class F>
+__device__ __forceinline__ F last_of_chunk(SoftmaxRow<F> row, F max) {
+  return kLog ? row.last : softmax_factor(row.max, row.last, max);
+}
+
+// Stores a share of a row at out + at, of what value(r, x) gives for pack r: the row's elements
+// (kLog) or their weights.
+template <bool kLog, class S, class In, class Out, class F, class Value>
+__device__ __forceinline__ void store_values(const SoftmaxJob<In, Out>& job, S share,
+                                             std::int64_t at, std::int64_t step, Value&& value,
+                                             F row_max, F last) {
+  const RowKind kind = kind_of_row(row_max);
   if (kind != RowKind::ordinary) {
     fill_share(job.out + at, step, share.left(), share.lane(), S::kLanes,
                narrow<Out>(special_row<F>(kind, job.masked_is_zero, kLog)));
     share = share.cut_to(0);  // which goes on beside the others of its warp
   }
-  constexpr int V = S::kPack;
-  share.template store<true>(job.out + at, step, [&](int r, F(&y)[V]) {
+  share.template store<true>(job.out + at, step, [&](int r, F(&y)[S::kPack]) {
+    value(r, y);
 #pragma unroll
-    for (int e = 0; e < V; ++e)
-      y[e] = kLog ? log_softmax(x[r * V + e], row.max, last) : x[r * V + e] * last;
+    for (F& x : y) x = kLog ? log_softmax(x, row_max, last) : x * last;
   });
+}
+template <bool kLog, class S, class In, class Out, class F>
+__device__ __forceinline__ void store_share(const SoftmaxJob<In, Out>& job, const S& share,
+                                            std::int64_t at, std::int64_t step,
+                                            const F (&x)[S::kElements], F row_max, F last) {
+  const auto value = [&](int r, F(&y)[S::kPack]) {
+#pragma unroll
+    for (int e = 0; e < S::kPack; ++e) y[e] = x[r * S::kPack + e];
+  };
+  store_values<kLog>(job, share, at, step, value, row_max, last);
 }
 
 }  // namespace twinops

@@ -56,14 +56,20 @@ template <class V>
 struct ExpParts {
   V mantissa, exponent;
 };
+// exponent = magic + k. magic: kMagic less an integer of up to 2^22.
 template <class V>
-TWINOPS_INLINE constexpr ExpParts<V> exp_parts(V x) {
+TWINOPS_INLINE constexpr ExpParts<V> exp_parts(V x, V magic) {
   using Table = ExpTable<lane_t<V>>;
-  const V exponent = fma(x, V(Table::kLog2E), V(Table::kMagic));
-  const V k = exponent - V(Table::kMagic);
+  const V exponent = fma(x, V(Table::kLog2E), magic);
+  const V k = exponent - magic;
   V r = fma(k, V(-Table::kLn2High), x);  // exact
   r = fma(k, V(-Table::kLn2Low), r);
   return {horner<typename Table::Polynomial>(r), exponent};
+}
+
+template <class V>
+TWINOPS_INLINE constexpr ExpParts<V> exp_parts(V x) {
+  return exp_parts(x, V(ExpTable<lane_t<V>>::kMagic));
 }
 
 // exp(x), for every x.

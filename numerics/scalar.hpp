@@ -62,6 +62,14 @@ TWINOPS_INLINE constexpr double exponent_bits(double t, std::uint64_t add) {
   return bit_cast<double>((to_bits(t) << 52) + add);
 }
 
+// y, with the low bits of t added to its exponent.
+TWINOPS_INLINE constexpr float exponent_added(float y, float t) {
+  return bit_cast<float>(to_bits(y) + (to_bits(t) << 23));
+}
+TWINOPS_INLINE constexpr double exponent_added(double y, double t) {
+  return bit_cast<double>(to_bits(y) + (to_bits(t) << 52));
+}
+
 // Coefficients[0] + Coefficients[1] x + ... by Horner's rule, a fused multiply-add a term.
 // Coefficients: a type with a constexpr array `value`, lowest power first.
 template <class Coefficients, int kFirst = 0, class V>

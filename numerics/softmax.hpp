@@ -79,6 +79,24 @@ TWINOPS_INLINE constexpr V weight(V x, WeightScale<lane_t<V>> scale) {
   return e.mantissa * exponent_bits(e.exponent, scale.bits);
 }
 
+// The same bits at less cost where a weight is a normal number: 2^-n stands in the number that
+// rounds, and 2^k is added to the mantissa's exponent.
+template <class F>
+TWINOPS_INLINE constexpr F weight_magic(F max) {
+  using Table = ExpTable<F>;
+  return Table::kMagic - (fma(within_reach(max), Table::kLog2E, Table::kMagic) - Table::kMagic);
+}
+template <class F>
+TWINOPS_INLINE constexpr bool weight_is_normal(F x, F magic) {
+  using Table = ExpTable<F>;
+  return fma(x, Table::kLog2E, magic) >= Table::kMagic - F(Table::kBias - 2);
+}
+template <class F>
+TWINOPS_INLINE constexpr F normal_weight(F x, F magic) {
+  const ExpParts<F> e = exp_parts(x, magic);
+  return exponent_added(e.mantissa, e.exponent);
+}
+
 // The greater of two; NaN if either is.
 template <class F>
 TWINOPS_INLINE constexpr F greatest(F a, F b) {
@@ -122,8 +140,8 @@ TWINOPS_INLINE constexpr RowKind kind_of_row(F max) {
 
 // softmax: y = weight * factor, one factor a chunk.
 template <class F>
-TWINOPS_INLINE constexpr F softmax_factor(SoftmaxPart<F> row, F inverse_sum, F chunk_max) {
-  return inverse_sum * power_of_two<F>(exponent_of(within_reach(chunk_max)) - exponent_of(row.max));
+TWINOPS_INLINE constexpr F softmax_factor(F row_max, F inverse_sum, F chunk_max) {
+  return inverse_sum * power_of_two<F>(exponent_of(within_reach(chunk_max)) - exponent_of(row_max));
 }
 
 // log_softmax: y = (x - max) - log_of_sum. The sum is divided by the maximum's own mantissa, which

@@ -1,8 +1,11 @@
 // Chunks of a softmax row join pair by pair; kernels may take every sum under the row's own power
-// of two at once and add those as a tree of neighbours. docs/softmax.md says why the bits are the
-// same; here both are carried out.
+// of two at once and add those as a tree of neighbours, or do so with 32 at a time and then with
+// what those make. docs/softmax.md says why the bits are the same; here all are carried out. And
+// the two forms of a weight.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -34,6 +37,19 @@ Part<F> joined_at_once(const std::vector<Part<F>>& parts, std::size_t n) {
   for (const Part<F>& p : parts) sums.push_back(p.sum_under(all.n()));
   all.sum = tree(sums, 0, n);
   return all;
+}
+
+template <class F>
+Part<F> joined_by_groups(const std::vector<Part<F>>& parts) {
+  constexpr std::size_t kGroup = 32;
+  std::vector<Part<F>> groups;
+  for (std::size_t i = 0; i < parts.size(); i += kGroup) {
+    const auto end =
+        parts.begin() + static_cast<std::ptrdiff_t>(std::min(i + kGroup, parts.size()));
+    groups.push_back(
+        joined_at_once<F>({parts.begin() + static_cast<std::ptrdiff_t>(i), end}, kGroup));
+  }
+  return joined_at_once(groups, kGroup);
 }
 
 // A chunk whose maximum lies up to `spread` below 0; its sum is what 1 to 1024 weights can add up
@@ -69,8 +85,43 @@ TYPED_TEST(SoftmaxParts, JoinTheSameByPairsAndAtOnce) {
         const Part<F> pairs = joined_by_pairs(parts, 0, n), once = joined_at_once(parts, n);
         ASSERT_EQ(to_bits(pairs.max), to_bits(once.max)) << spread << " " << count;
         ASSERT_EQ(to_bits(pairs.sum), to_bits(once.sum)) << spread << " " << count;
+        const Part<F> groups = joined_by_groups(parts);
+        ASSERT_EQ(to_bits(pairs.max), to_bits(groups.max)) << spread << " " << count;
+        ASSERT_EQ(to_bits(pairs.sum), to_bits(groups.sum)) << spread << " " << count;
       }
     }
+}
+
+// Every weight that counts as normal has the same bits in both forms, and those that do not are the
+// ones that may not.
+TYPED_TEST(SoftmaxParts, NormalWeightsAreTheSameWithoutAMultiplication) {
+  using F = TypeParam;
+  constexpr unsigned kSeed = 20261121;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937_64 random(kSeed);
+  std::uniform_real_distribution<double> unit(0, 1);
+  const double reach = sizeof(F) == 4 ? 88 : 709;
+  int normal = 0, others = 0;
+  for (double top : {0.0, 0.25, -0.3466, 1.0, -3.0, 88.7, -103.9, 700.5, 65504.0, -65504.0,
+                     2097151.5, -2097152.0})
+    for (int i = 0; i < 20000; ++i) {
+      const F max = static_cast<F>(top), magic = weight_magic(max);
+      const F x = std::min(max, static_cast<F>(top - 1.02 * reach * unit(random)));
+      const F expected = weight(x, weight_scale(max));
+      if (weight_is_normal(x, magic)) {
+        ++normal;
+        ASSERT_EQ(to_bits(expected), to_bits(normal_weight(x, magic))) << top << " " << x;
+      } else {
+        ++others;
+        ASSERT_LT(expected, 8 * std::numeric_limits<F>::min()) << top << " " << x;
+      }
+    }
+  EXPECT_GT(normal, 200000);
+  EXPECT_GT(others, 200);
+  const F zero = weight_magic(F(0));
+  EXPECT_FALSE(weight_is_normal(-kInfinity<F>, zero));
+  EXPECT_FALSE(weight_is_normal(std::numeric_limits<F>::quiet_NaN(), zero));
+  EXPECT_FALSE(weight_is_normal(F(0), weight_magic(std::numeric_limits<F>::quiet_NaN())));
 }
 
 }  // namespace

@@ -1,0 +1,143 @@
+// The kernel of softmax and log_softmax where a cluster has registers for half of a row: two chunks
+// a warp, the first of which waits in shared memory. Where its weights wait, the next row's first
+// chunk comes to lie while the rest of this row is stored; of 16-bit types, the next row's second
+// chunk has room there as well.
+#pragma once
+
+#include "kernels_cuda/row_launch.cuh"
+#include "kernels_cuda/row_pipeline.cuh"
+#include "kernels_cuda/softmax_share.cuh"
+
+namespace twinops {
+
+// A warp's shared memory: a chunk as it is fetched, then what it waits as. A lane meets its own
+// places only.
+template <class In, class S>
+struct WaitingChunk {
+  using F = compute_t<In>;
+  static constexpr int kOfPack = 16 / static_cast<int>(sizeof(F));
+  static constexpr int kOfWarp = kFoldChunk / kOfPack + 1;  // packs
+
+  static constexpr std::size_t bytes(std::size_t warps) { return warps * kOfWarp * sizeof(uint4); }
+
+  __device__ explicit WaitingChunk(void* memory)
+      : lane_(static_cast<uint4*>(memory) + threadIdx.x / kWarp * kOfWarp + threadIdx.x % kWarp) {}
+
+  __device__ __forceinline__ void put(const F (&x)[S::kElements]) const {
+#pragma unroll
+    for (int i = 0; i < S::kElements; i += kOfPack) {
+      Of of;
+#pragma unroll
+      for (int e = 0; e < kOfPack; ++e) of.x[e] = x[i + e];
+      lane_[i / kOfPack * kWarp] = bit_cast<uint4>(of);
+    }
+  }
+  __device__ __forceinline__ void get(F (&x)[S::kElements]) const {
+#pragma unroll
+    for (int i = 0; i < S::kElements; i += kOfPack) {
+      const Of of = bit_cast<Of>(lane_[i / kOfPack * kWarp]);
+#pragma unroll
+      for (int e = 0; e < kOfPack; ++e) x[i + e] = of.x[e];
+    }
+  }
+
+ private:
+  struct alignas(16) Of {
+    F x[kOfPack];
+  };
+  uint4* lane_;
+};
+
+// A block's shared memory after the parts.
+template <class Job, class S>
+struct PairRoom {
+  using In = typename Job::In;
+  using Waiting = WaitingChunk<In, S>;
+  using Next = NextChunk<In, S>;
+  static constexpr bool kFetchSecond = sizeof(In) == 2;
+
+  static constexpr std::size_t bytes(std::size_t warps) {
+    return Waiting::bytes(warps) + (kFetchSecond ? Next::bytes(warps) : 0);
+  }
+};
+
+template <bool kLog, class Job, int V, bool kRagged>
+__global__ void __launch_bounds__(Job::kMostWarps* kWarp)
+    softmax_pair_kernel(const __grid_constant__ Job job, const ChunkRows plan) {
+  using F = typename Job::F;
+  using In = typename Job::In;
+  using S = Share<kWarp, kFoldChunk / kWarp / V, V>;
+  using Room = PairRoom<Job, S>;
+  using Waiting = typename Room::Waiting;
+  using Next = typename Room::Next;
+  extern __shared__ __align__(16) unsigned char memory[];
+  RowParts<SoftmaxPart<F>, SoftmaxRow<F>> parts(memory, plan.chunks, plan.blocks);
+  unsigned char* const room = memory + parts.bytes(plan.chunks);
+  const Waiting waiting(room);
+  const int first = static_cast<int>(blockIdx.x % plan.blocks) * 2 * plan.warps +
+                    static_cast<int>(threadIdx.x) / kWarp;
+  const int rows = static_cast<int>(job.rows.rows), length = static_cast<int>(job.rows.length);
+  const int row_step = static_cast<int>(gridDim.x) / plan.blocks;
+  const auto chunk_of = [&](int half) { return first + half * plan.warps; };
+  const auto from = [&](int r, int half) {
+    return job.x + row_starts(job.rows.outer, r).of[1] + chunk_of(half) * kFoldChunk;
+  };
+  const auto share_of = [&](const In* from, int half) {
+    const int lane = kRagged ? lane_anew() : threadIdx.x % kWarp;
+    return S(from, length - chunk_of(half) * kFoldChunk, lane, kRagged && job.ragged);
+  };
+  const auto next_of = [&](int half) {
+    return half == 0 ? Next(room, Waiting::kOfWarp) : Next(room + Waiting::bytes(plan.warps));
+  };
+  const auto fetch = [&](int r, int half) {
+    const In* const at = from(r, half);
+    if (r < rows) next_of(half).fetch(share_of(at, half), at, job.x_end);
+  };
+
+  int r = static_cast<int>(blockIdx.x) / plan.blocks, turn = 0;
+  fetch(r, 0);
+  if constexpr (Room::kFetchSecond) fetch(r, 1);
+  for (; r < rows; r += row_step) {
+    F x[S::kElements], first_max = F(0), max = F(0), shift = F(0);
+    SoftmaxRow<F> row;
+    while (true) {
+#pragma unroll 1
+      for (int half = 0; half < 2; ++half) {
+        if (half != 0) {
+          waiting.put(x);
+          first_max = max;
+        }
+        const In* const at = from(r, half);
+        const S share = share_of(at, half);
+        Pack<In, V> packs[S::kElements / V];
+        if (shift == F(0) && (half == 0 || Room::kFetchSecond)) {
+          next_of(half).take(share, kPad<In>, packs);
+          if (half != 0) fetch(r + row_step, half);
+        } else {
+          share.load(at, 1, kPad<In>, packs);
+        }
+        if constexpr (kRagged) __syncwarp();  // else the compiler writes what follows twice
+        const LaneRange<F> range = moved<S>(widen_share<S>(packs, share.full(), x), shift, x);
+        max = greatest_of_lanes<kWarp>(range.max);
+        parts.bring(turn, chunk_of(half), {max, weigh<kLog, S, In>(x, max, range.min)});
+      }
+      row = parts.joined(turn++, join_parts<F>, finish_row<kLog, F>);
+      if (kind_of_row(row.max) != RowKind::far) break;
+      shift = row.max;
+    }
+#pragma unroll 1
+    for (int half = 1; half >= 0; --half) {
+      if (half == 0) {
+        waiting.get(x);
+        max = first_max;
+        fetch(r + row_step, half);
+      }
+      store_share<kLog>(job, share_of(from(r, half), half),
+                        row_starts(job.rows.outer, r).of[0] + chunk_of(half) * kFoldChunk, 1, x,
+                        row.max, last_of_chunk<kLog>(row, max));
+    }
+  }
+  parts.leave();
+}
+
+}  // namespace twinops
