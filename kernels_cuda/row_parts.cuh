@@ -1,5 +1,5 @@
-// The parts of a row's chunks, brought together in every block of the cluster that works on the row.
-// They are sent straight to the others' shared memory and counted there by an mbarrier: a
+// The parts of a row's chunks, brought together in every block of the cluster that works on the
+// row. They are sent straight to the others' shared memory and counted there by an mbarrier: a
 // barrier of the cluster would wait for every store to global memory as well.
 #pragma once
 
@@ -75,8 +75,8 @@ class RowParts {
     };
     if (warp < groups) {
       wait(turn);
-      const Part part = join(parts_ + (turn & 1) * chunks_ + warp * kWarp,
-                             min(kWarp, chunks_ - warp * kWarp));
+      const Part part =
+          join(parts_ + (turn & 1) * chunks_ + warp * kWarp, min(kWarp, chunks_ - warp * kWarp));
       if (groups == 1)
         finish_by_one(part);
       else if (threadIdx.x % kWarp == 0)

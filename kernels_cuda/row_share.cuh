@@ -62,8 +62,8 @@ class Share {
   __device__ __forceinline__ int round_place() const { return kSlots - shift_; }
   __device__ __forceinline__ int round_count() const { return left_ - round_place(); }
   __device__ __forceinline__ bool ragged() const { return ragged_; }
-  // By a bit: of left_ == kSlots and the min() that made left_, ptxas 13.0 makes one VIMNMX.RELU for
-  // sm_90, whose predicate then says the opposite.
+  // By a bit: of left_ == kSlots and the min() that made left_, ptxas 13.0 makes one VIMNMX.RELU
+  // for sm_90, whose predicate then says the opposite.
   __device__ __forceinline__ bool full() const { return (left_ & kSlots) != 0; }
   // Which element of the chunk is element e of pack r.
   __device__ __forceinline__ int element(int r, int e) const {
