@@ -38,6 +38,11 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+// Of both series: what is left when nothing else ran on the machine.
+double least(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::min(*std::min_element(a.begin(), a.end()), *std::min_element(b.begin(), b.end()));
+}
+
 // A problem with its memory and the right answer: made once for all rows that are timed on it.
 struct Prepared {
   explicit Prepared(const Timing& timing)
@@ -143,6 +148,8 @@ void time_on_cpu(benchmark::State& state, const Timing& timing, const std::strin
   count(state, timing.bytes, median(ours.cold));
   state.counters["of_scale"] = median(scale.cold) / median(ours.cold);
   state.counters["of_scale_warm"] = median(scale.warm) / median(ours.warm);
+  state.counters["of_scale_least"] = least(scale.cold, scale.warm) / least(ours.cold, ours.warm);
+  state.counters["least_us"] = least(ours.cold, ours.warm) * 1e6;
   state.counters["of_copy"] = median(copy.cold) / median(ours.cold);
 }
 

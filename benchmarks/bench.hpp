@@ -10,6 +10,8 @@
 //   of_scale          CPU: that rate / the rate of a plain loop that scales as many bytes of floats
 //                     in place, by as many threads
 //   of_scale_warm     CPU: the same where both ran just before, and small lists are still in L2
+//   least_us          CPU: the least of all runs, cold or warm
+//   of_scale_least    CPU: the scale loop's least / that: for a machine that others use too
 //   empty_us          CUDA: what an empty kernel takes, timed in the same way
 //   host_us           CUDA: how long the call keeps its caller
 #pragma once

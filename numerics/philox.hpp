@@ -31,17 +31,22 @@ TWINOPS_INLINE constexpr PhiloxKeys philox_keys(std::uint64_t key) {
 
 inline constexpr std::uint32_t kPhiloxMultiplier0 = 0xD2511F53u, kPhiloxMultiplier1 = 0xCD9E8D57u;
 
-// The rounds from `first` on. Keys: PhiloxKeys, or the same with each key spread over a vector.
+// One round. Keys: PhiloxKeys, or the same with each key spread over a vector.
+template <class Word, class Keys>
+TWINOPS_INLINE constexpr PhiloxBlock<Word> philox_round(const PhiloxBlock<Word>& b,
+                                                        const Keys& keys, int round) {
+  Word high0{}, high1{};
+  const Word low0 = multiply_wide(b.w[0], kPhiloxMultiplier0, high0);
+  const Word low1 = multiply_wide(b.w[2], kPhiloxMultiplier1, high1);
+  return {
+      {high1 ^ b.w[1] ^ Word(keys.k0[round]), low1, high0 ^ b.w[3] ^ Word(keys.k1[round]), low0}};
+}
+
+// The rounds from `first` on.
 template <class Word, class Keys>
 TWINOPS_INLINE constexpr PhiloxBlock<Word> philox_rounds(PhiloxBlock<Word> b, const Keys& keys,
                                                          int first = 0) {
-  for (int round = first; round < 10; ++round) {
-    Word high0{}, high1{};
-    const Word low0 = multiply_wide(b.w[0], kPhiloxMultiplier0, high0);
-    const Word low1 = multiply_wide(b.w[2], kPhiloxMultiplier1, high1);
-    b = {
-        {high1 ^ b.w[1] ^ Word(keys.k0[round]), low1, high0 ^ b.w[3] ^ Word(keys.k1[round]), low0}};
-  }
+  for (int round = first; round < 10; ++round) b = philox_round<Word>(b, keys, round);
   return b;
 }
 
@@ -65,17 +70,24 @@ TWINOPS_INLINE constexpr PhiloxFamily philox_family(std::uint32_t w1, std::uint3
   return {w3 ^ keys.k1[0], low1 ^ keys.k0[1], high0 ^ keys.k1[1], low0 ^ keys.k1[2]};
 }
 
-// The block whose counter has word 0, of a family. Family: PhiloxFamily, or the same over vectors.
+// The block whose counter has word 0, of a family, after its first three rounds. Family:
+// PhiloxFamily, or the same over vectors.
 template <class Word, class Family, class Keys>
-TWINOPS_INLINE constexpr PhiloxBlock<Word> philox_rounds_of(const Family& family, Word w0,
-                                                            const Keys& keys) {
+TWINOPS_INLINE constexpr PhiloxBlock<Word> philox_three_rounds(const Family& family, Word w0,
+                                                               const Keys& keys) {
   Word high0{}, high1{};
   const Word w1 = multiply_wide(w0, kPhiloxMultiplier0, high0);
   const Word y2 = multiply_wide(Word(high0 ^ Word(family.z1)), kPhiloxMultiplier1, high1);
   const Word w3 = multiply_wide(Word(high1 ^ Word(family.x2)), kPhiloxMultiplier0, high0);
   const Word y3 = multiply_wide(Word(w1 ^ Word(family.z2)), kPhiloxMultiplier1, high1);
-  return philox_rounds<Word>({{high1 ^ y2 ^ Word(keys.k0[2]), y3, high0 ^ Word(family.z3), w3}},
-                             keys, 3);
+  return {{high1 ^ y2 ^ Word(keys.k0[2]), y3, high0 ^ Word(family.z3), w3}};
+}
+
+// The same after all ten.
+template <class Word, class Family, class Keys>
+TWINOPS_INLINE constexpr PhiloxBlock<Word> philox_rounds_of(const Family& family, Word w0,
+                                                            const Keys& keys) {
+  return philox_rounds<Word>(philox_three_rounds<Word>(family, w0, keys), keys, 3);
 }
 
 // Block number `block` of a subsequence: the words that curand4() gives after
