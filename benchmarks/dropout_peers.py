@@ -69,9 +69,9 @@ class Table:
         try:
             time = peers.microseconds(call)
         except Exception as error:  # a peer that cannot is a finding too
-            print(f"{str(self.dtype)[6:]:9} {self.n:10} {what:22} {peer:14} {error!r:.100}", flush=True)
+            print(f"{str(self.dtype)[6:]:9} {self.n:10} {what:40} {peer:14} {error!r:.100}", flush=True)
             return
-        print(f"{str(self.dtype)[6:]:9} {self.n:10} {what:22} {peer:14} {time:9.1f} us  of copy "
+        print(f"{str(self.dtype)[6:]:9} {self.n:10} {what:40} {peer:14} {time:9.1f} us  of copy "
               f"{self.copies[moved] / time:.3f}", flush=True)
 
     def ours(self, twinops, what, op, attributes=None, mask_bytes=0, **more):
@@ -92,13 +92,32 @@ class Table:
     def layouts(self, twinops):
         self.ours(twinops, "layout strided", "dropout", {"layout": "strided", "period": 65536})
         self.ours(twinops, "layout triton", "dropout", {"layout": "triton"})
-        rows = self.n // 1024
-        both = self.x.view(rows, 1024), self.y.view(rows, 1024)
+
+    def pieces(self, twinops, columns=1024):
+        """What is not one aligned piece: forward and backward, with every kind of mask."""
+        rows = self.n // columns
+        matrix = self.x.view(rows, columns), self.y.view(rows, columns)
+        wide = torch.randn(rows, columns + 64, device="cuda", dtype=self.dtype)
+        views = wide[:, :columns], torch.empty_like(wide)[:, 32:32 + columns]
         seeds = torch.arange(rows, device="cuda", dtype=torch.int64)
-        self.ours(twinops, "a seed a row", "dropout", both=both, seeds=seeds)
-        shard = {"global_shape": f"{rows},4096", "start": "0,1024"}
-        self.ours(twinops, "a shard's columns", "dropout", shard, both=both)
-        self.ours(twinops, "unaligned", "dropout", both=(self.x[1:-7], self.y[1:-7]))
+        shard = {"global_shape": f"{rows},{4 * columns}", "start": f"0,{columns}"}
+        odd_shard = {"global_shape": f"{rows},{4 * columns}", "start": f"0,{columns + 3}"}
+        for what, both, attributes, more in (
+                (f"a seed a row of {columns}", matrix, {}, {"seeds": seeds}),
+                (f"shard, {columns} columns", matrix, shard, {}),
+                ("shard from an odd one", matrix, odd_shard, {}),
+                ("a wider matrix's columns", views, {}, {}),
+                ("unaligned alike", (self.x[1:-7], self.y[1:-7]), {}, {}),
+                ("unaligned apart", (self.x[1:-7], self.y[2:-6]), {}, {})):
+            n = both[0].numel()
+            bits = torch.empty((n + 31) // 32, device="cuda", dtype=torch.int32).view(torch.uint32)
+            kept = torch.empty(both[0].shape, device="cuda", dtype=torch.uint8)
+            for op, way in (("dropout", "forward"), ("dropout_grad", "backward")):
+                self.ours(twinops, f"{what}, {way}", op, attributes, both=both, **more)
+                self.ours(twinops, f"{what}, {way}, bits", op, attributes, n // 8, both=both,
+                          mask=bits, **more)
+                self.ours(twinops, f"{what}, {way}, bytes", op, attributes, n, both=both, mask=kept,
+                          **more)
 
     def rivals(self, compiled):
         dropped, kept = torch.native_dropout(self.x, 0.1, True)
@@ -117,6 +136,8 @@ def main():
     parser.add_argument("--elements", nargs="+", default=["2**20", "2**24", "2**28"])
     parser.add_argument("--types", nargs="+", default=["float16", "bfloat16", "float32"])
     parser.add_argument("--ours", action="store_true", help="no peers")
+    parser.add_argument("--pieces", type=int, metavar="COLUMNS",
+                        help="only what is not one aligned piece, rows of so many elements")
     options = parser.parse_args()
     twinops = peers.Twinops(options.library)
     torch._dynamo.config.cache_size_limit = 256
@@ -127,8 +148,12 @@ def main():
         for elements in options.elements:
             base, _, power = elements.partition("**")
             table = Table(getattr(torch, dtype), int(base) ** int(power or 1))
+            if options.pieces:
+                table.pieces(twinops, options.pieces)
+                continue
             table.plain(twinops)
             table.layouts(twinops)
+            table.pieces(twinops)
             if not options.ours:
                 table.rivals(compiled)
 

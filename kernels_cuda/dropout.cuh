@@ -8,14 +8,15 @@
 // a seventh; four packs, or blocks of 256 threads, by 0.02 to 0.04.
 //
 // What the fast path does not take (strides, shards along an inner axis, a seed a row, unaligned
-// memory) goes eight elements a thread: at once where they lie in one run (dropout_run.cuh), else
-// one by one.
+// memory) goes row by row where its innermost axis lies in long runs (dropout_rows.cuh); else eight
+// elements a thread: at once where they lie in one run (dropout_run.cuh), else one by one.
 #pragma once
 
 #include <algorithm>
 
 #include "kernels_cuda/dropout_draw.cuh"
 #include "kernels_cuda/dropout_pack.cuh"
+#include "kernels_cuda/dropout_rows.cuh"
 #include "kernels_cuda/dropout_run.cuh"
 #include "kernels_cuda/dropout_unit.cuh"
 #include "kernels_cuda/kernel.hpp"
@@ -196,6 +197,7 @@ void launch_dropout(const DropoutWork& work, cudaStream_t stream) {
   const std::int64_t units =
       work.sink == Sink::bits ? (work.elements + 31) / 32 * 4 : (work.elements + 7) / 8;
   if (!goes_by_packs<T>(work)) {
+    if (launch_rows<T, kSums>(work, units, stream)) return;
     const std::int64_t blocks = (units + kDropoutThreads - 1) / kDropoutThreads;
     dropout_walk_kernel<T><<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)),
                              kDropoutThreads, 0, stream>>>(work, units, goes_by_runs(work));

@@ -157,17 +157,4 @@ __device__ __forceinline__ bool dropout_run(const DropoutWork& work, const Seque
   return true;
 }
 
-// Whether what the innermost axis walks lies in runs, and draws follow one another along it.
-inline bool goes_by_runs(const DropoutWork& work) {
-  const auto& walk = work.walk;
-  if (walk.rank == 0 || walk.size[walk.rank - 1] < 8) return false;
-  const auto step = [&](int operand) { return walk.stride[operand][walk.rank - 1]; };
-  return step(DropoutWork::kX) == 1 && step(DropoutWork::kY) == 1 &&
-         (work.bias == nullptr || step(DropoutWork::kBias) == 1) &&
-         (work.residual == nullptr || step(DropoutWork::kResidual) == 1) &&
-         (work.source != DropoutWork::Source::draw ||
-          (step(DropoutWork::kDraw) == 1 &&
-           (work.random.seeds == nullptr || step(DropoutWork::kRow) == 0)));
-}
-
 }  // namespace twinops

@@ -41,12 +41,41 @@ struct WalkPlace {
   }
 };
 
+// Element i, which lies at `at`: whether it is kept. Its byte of mask, but not its bit, is written.
+template <class T>
+__device__ __forceinline__ bool dropout_element(const DropoutWork& work, const Sequence& sequence,
+                                                std::int64_t i, const WalkPlace& at,
+                                                WordReader& reader) {
+  using Source = DropoutWork::Source;
+  using F = compute_t<T>;
+  const auto& offset = at.offset;
+  bool kept = work.source == Source::all;
+  if (work.source == Source::draw) {
+    Sequence s = sequence;
+    if (work.random.seeds != nullptr) s.seed = work.random.seeds[offset[DropoutWork::kRow]];
+    const std::uint64_t e =
+        work.random.first + static_cast<std::uint64_t>(offset[DropoutWork::kDraw]);
+    kept = work.keep.has(reader.word(s, e));
+  } else if (work.source == Source::bits) {
+    kept = static_cast<const std::uint8_t*>(work.mask_in)[i / 8] >> (i % 8) & 1;
+  } else if (work.source == Source::bytes) {
+    kept = static_cast<const std::uint8_t*>(work.mask_in)[i] != 0;
+  }
+  const auto read = [&](const void* from, int operand) {
+    return from == nullptr ? F(0) : widen(static_cast<const T*>(from)[offset[operand]]);
+  };
+  const F x = read(work.x, DropoutWork::kX), bias = read(work.bias, DropoutWork::kBias),
+          residual = read(work.residual, DropoutWork::kResidual);
+  static_cast<T*>(work.y)[offset[DropoutWork::kY]] =
+      narrow<T>(dropped_out<F>(kept, x, static_cast<F>(work.scale),
+                               {work.bias != nullptr, work.residual != nullptr, bias, residual}));
+  if (work.sink == DropoutWork::Sink::bytes) static_cast<std::uint8_t*>(work.mask_out)[i] = kept;
+  return kept;
+}
+
 // Elements [8 unit, 8 unit + 8) and their byte of mask, one by one, wherever they lie.
 template <class T>
 __device__ void dropout_unit(const DropoutWork& work, const Sequence& sequence, std::int64_t unit) {
-  using Source = DropoutWork::Source;
-  using Sink = DropoutWork::Sink;
-  using F = compute_t<T>;
   WordReader reader(work.random.layout, work.random.period);
   std::uint32_t bits = 0;
   WalkPlace at;
@@ -58,31 +87,27 @@ __device__ void dropout_unit(const DropoutWork& work, const Sequence& sequence, 
       at.advance(work);
     else
       at = WalkPlace(work, i);
-    const auto& offset = at.offset;
-    bool kept = work.source == Source::all;
-    if (work.source == Source::draw) {
-      Sequence s = sequence;
-      if (work.random.seeds != nullptr) s.seed = work.random.seeds[offset[DropoutWork::kRow]];
-      const std::uint64_t e =
-          work.random.first + static_cast<std::uint64_t>(offset[DropoutWork::kDraw]);
-      kept = work.keep.has(reader.word(s, e));
-    } else if (work.source == Source::bits) {
-      kept = static_cast<const std::uint8_t*>(work.mask_in)[unit] >> j & 1;
-    } else if (work.source == Source::bytes) {
-      kept = static_cast<const std::uint8_t*>(work.mask_in)[i] != 0;
-    }
+    const bool kept = dropout_element<T>(work, sequence, i, at, reader);
     bits |= static_cast<std::uint32_t>(kept) << j;
-    const auto read = [&](const void* from, int operand) {
-      return from == nullptr ? F(0) : widen(static_cast<const T*>(from)[offset[operand]]);
-    };
-    const F x = read(work.x, DropoutWork::kX), bias = read(work.bias, DropoutWork::kBias),
-            residual = read(work.residual, DropoutWork::kResidual);
-    static_cast<T*>(work.y)[offset[DropoutWork::kY]] =
-        narrow<T>(dropped_out<F>(kept, x, static_cast<F>(work.scale),
-                                 {work.bias != nullptr, work.residual != nullptr, bias, residual}));
-    if (work.sink == Sink::bytes) static_cast<std::uint8_t*>(work.mask_out)[i] = kept;
   }
-  if (work.sink == Sink::bits)
+  if (work.sink == DropoutWork::Sink::bits)
+    static_cast<std::uint8_t*>(work.mask_out)[unit] = static_cast<std::uint8_t>(bits);
+}
+
+// The same by eight lanes, an element each; nothing where `unit` is below 0. Every thread of the
+// warp calls it.
+template <class T>
+__device__ __forceinline__ void dropout_unit_of_lanes(const DropoutWork& work,
+                                                      const Sequence& sequence, std::int64_t unit) {
+  const unsigned lane = threadIdx.x % 32;
+  const std::int64_t i = unit * 8 + lane % 8;
+  bool kept = false;
+  if (unit >= 0 && i < work.elements) {
+    WordReader reader(work.random.layout, work.random.period);
+    kept = dropout_element<T>(work, sequence, i, WalkPlace(work, i), reader);
+  }
+  const std::uint32_t bits = __ballot_sync(~0u, kept) >> (lane / 8 * 8);
+  if (work.sink == DropoutWork::Sink::bits && unit >= 0 && lane % 8 == 0)
     static_cast<std::uint8_t*>(work.mask_out)[unit] = static_cast<std::uint8_t>(bits);
 }
 

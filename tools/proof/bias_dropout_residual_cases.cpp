@@ -62,6 +62,40 @@ void add_terms(std::vector<Case>& cases, DLDataType type, const Shape& shape) {
   add(cases, name + ", bias with gaps", x, {.bias = TensorSpec{type, {shape.back()}, {3}}, .y = x});
 }
 
+// Rows that CUDA's kernel takes one by one, every operand from another element of a word of 16
+// bytes on.
+void add_rows(std::vector<Case>& cases, DLDataType type) {
+  const auto elements = 16 / static_cast<std::int64_t>(size_of(type));
+  int turn = 0;
+  for (const std::int64_t columns : {95, 96, 97, 127, 128, 523, 1023, 1024, 1025, 4099}) {
+    const Shape shape{5, columns};
+    const TensorSpec x{type, shape};
+    const auto apart = [&](std::int64_t gap) {
+      ++turn;
+      return TensorSpec{type, shape, {columns + gap, 1}, turn * 3 % elements};
+    };
+    const std::string name = "rows of " + std::to_string(columns);
+    RandomSpec seeds{.name = "", .seed = 0, .seeds = {5, -7, 123456789012, 0, 1}};
+    add(cases, name + ", seeds", x,
+        {.bias = TensorSpec{type, {columns}}, .residual = x, .y = x, .random = seeds});
+    add(cases, name + ", all apart", apart(1),
+        {.bias = TensorSpec{type, {columns}, {}, 1}, .residual = apart(2), .y = apart(3)});
+    add(cases, name + ", full bias, shard", apart(4),
+        {.bias = apart(5),
+         .y = apart(7),
+         .has_mask = false,
+         .random = {.name = "",
+                    .global_shape = "5," + std::to_string(columns + 9),
+                    .start = "0," + std::to_string(turn % 8)}});
+    add(cases, name + ", residual in place", apart(6),
+        {.bias = TensorSpec{type, {columns}}, .residual = x, .y = in_place(x, "residual")});
+    seeds.layout = "triton";
+    add(cases, name + ", seeds, triton", apart(8), {.residual = x, .y = apart(9), .random = seeds});
+    add(cases, name + ", inference", apart(1),
+        {.bias = x, .residual = apart(3), .y = x, .training = false});
+  }
+}
+
 }  // namespace
 
 std::vector<Case> bias_dropout_residual_cases() {
@@ -70,6 +104,7 @@ std::vector<Case> bias_dropout_residual_cases() {
     for (const Shape& shape :
          {Shape{1, 1}, {3, 5}, {7, 8}, {5, 64}, {9, 100}, {31, 63}, {2, 3, 1024}, {0, 8}, {70, 4}})
       add_terms(cases, type, shape);
+    add_rows(cases, type);
     for (const RandomSpec& random : shaped_specs()) {
       const TensorSpec x{type, kShaped};
       add(cases, random.name, x,

@@ -15,6 +15,7 @@ struct Options {
   bool training = true;
   Mask mask = Mask::bits;
   RandomSpec random = {.name = ""};
+  std::int64_t mask_offset = 0;  // of a mask of bytes: they begin so many beyond 64
 };
 
 std::int64_t elements_of(const TensorSpec& t) {
@@ -23,9 +24,9 @@ std::int64_t elements_of(const TensorSpec& t) {
   return n;
 }
 
-TensorSpec mask_of(const TensorSpec& x, Mask mask) {
-  if (mask == Mask::bits) return {twinops::kUint32, {(elements_of(x) + 31) / 32}};
-  return {mask == Mask::bools ? twinops::kBool : twinops::kUint8, x.shape};
+TensorSpec mask_of(const TensorSpec& x, const Options& o) {
+  if (o.mask == Mask::bits) return {twinops::kUint32, {(elements_of(x) + 31) / 32}};
+  return {o.mask == Mask::bools ? twinops::kBool : twinops::kUint8, x.shape, {}, o.mask_offset};
 }
 
 class Cases {
@@ -42,9 +43,9 @@ class Cases {
            Problem problem(forward ? "dropout" : "dropout_grad");
            problem.input(forward ? "x" : "dy", {x}, values).output(forward ? "y" : "dx", {y});
            if (o.mask != Mask::none && forward)
-             problem.output("mask", {mask_of(x, o.mask)});
+             problem.output("mask", {mask_of(x, o)});
            else if (o.mask != Mask::none)
-             problem.input("mask", {mask_of(x, o.mask)}, random_bits());
+             problem.input("mask", {mask_of(x, o)}, random_bits());
            problem.attribute("p", o.p).attribute("mode", o.mode).attribute("training", o.training);
            return o.random.add_to(problem);
          }});
@@ -117,6 +118,108 @@ void add_strides(Cases& cases, DLDataType type) {
   cases.add("broadcast", row, {type, {40, 64}}, {});
 }
 
+std::vector<std::int64_t> row_seeds(std::int64_t rows) {
+  std::vector<std::int64_t> seeds;
+  for (std::int64_t row = 0; row < rows; ++row) seeds.push_back(row * row * 987654321987 - 3);
+  return seeds;
+}
+
+// A shard of `columns` columns that begins at column `start` of a wider matrix.
+RandomSpec columns_from(std::int64_t rows, std::int64_t columns, std::int64_t start) {
+  return {.name = "",
+          .global_shape = std::to_string(rows) + "," + std::to_string(columns + start + 2),
+          .start = "0," + std::to_string(start)};
+}
+
+// Rows that CUDA's kernels take one by one: of lengths at which a unit of eight, a pack, a warp's
+// packs or its tile ends; with seeds, cut from wider ones, with gaps between them.
+void add_rows(Cases& cases, DLDataType type) {
+  int turn = 0;
+  for (const std::int64_t columns :
+       {1, 7, 8, 9, 95, 96, 97, 127, 128, 256, 517, 1023, 1024, 1025, 4099}) {
+    const std::int64_t rows = 5;
+    const TensorSpec x{type, {rows, columns}}, wide{type, {rows, columns}, {columns + 24, 1}, 8},
+        odd{type, {rows, columns}, {columns + 5, 1}, 3};
+    const std::string name = "rows of " + std::to_string(columns) + ", ";
+    for (const Mask mask : kMasks) {
+      if (cases.x_name() == std::string("x") || mask == Mask::none) {
+        cases.add(name + "seeds", x, x,
+                  {.mask = mask, .random = {.name = "", .seed = 0, .seeds = row_seeds(rows)}});
+        cases.add(name + "shard", x, x,
+                  {.mask = mask, .random = columns_from(rows, columns, 4 + turn++ % 4)});
+        cases.add(name + "seeds, strided(3)", x, odd,
+                  {.mask = mask,
+                   .random = {.name = "",
+                              .seed = 0,
+                              .layout = "strided",
+                              .period = 3,
+                              .element_offset = 1,
+                              .seeds = row_seeds(rows)}});
+        cases.add(
+            name + "seeds, triton", odd, x,
+            {.mask = mask,
+             .random = {.name = "", .seed = 0, .layout = "triton", .seeds = row_seeds(rows)}});
+      }
+      cases.add(name + "views", wide, wide, {.mask = mask});
+      cases.add(name + "odd view to view", odd, wide, {.mask = mask});
+      cases.add(name + "view to odd view", wide, odd, {.mask = mask});
+      cases.add(name + "odd views in place", odd, in_place(odd, cases.x_name()), {.mask = mask});
+      cases.add(name + "masks unaligned", odd, odd, {.mask = mask, .mask_offset = 1 + turn++ % 7});
+      cases.add(name + "inference", odd, wide, {.training = false, .mask = mask});
+    }
+  }
+}
+
+// Two tensors, each from every element of a word of 16 bytes on.
+void add_alignments(Cases& cases, DLDataType type) {
+  const std::int64_t elements = 16 / static_cast<std::int64_t>(proof::size_of(type));
+  for (std::int64_t x = 0; x < elements; ++x) {
+    for (std::int64_t y = 0; y < elements; ++y) {
+      const std::string name =
+          "x from element " + std::to_string(x) + ", y from " + std::to_string(y);
+      const Options o{.mask = kMasks[(x + y) % 4], .random = {.name = "", .element_offset = x % 5}};
+      cases.add(name, {type, {1234}, {}, x}, {type, {1234}, {}, y}, o);
+      cases.add(name + ", rows", {type, {3, 331}, {}, x}, {type, {3, 331}, {345, 1}, y}, o);
+    }
+  }
+}
+
+// More axes than two, blocks that carry within a row, and tiles that a warp takes in several steps.
+void add_long_rows(Cases& cases, DLDataType type) {
+  const bool draws_with_mask = cases.x_name() == std::string("x");
+  const Mask mask = draws_with_mask ? Mask::bits : Mask::none;
+  const std::vector<std::int64_t> shape{2, 3, 5, 130};  // [b, h, s, d] of memory [b, s, h, d]
+  const TensorSpec heads{type, shape, {5 * 3 * 130, 130, 3 * 130, 1}}, dense{type, shape};
+  for (const Mask m : kMasks) {
+    cases.add("heads apart", heads, dense, {.mask = m});
+    cases.add("heads back", dense, heads, {.mask = m});
+  }
+  cases.add("heads, seeds", heads, dense,
+            {.mask = mask, .random = {.name = "", .seed = 0, .seeds = row_seeds(30)}});
+  cases.add(
+      "heads, shard", dense, heads,
+      {.mask = mask, .random = {.name = "", .global_shape = "2,9,7,133", .start = "0,4,1,2"}});
+  const std::int64_t carry = (std::int64_t{1} << 34) - 5000;
+  for (const char* layout : {"contiguous", "strided", "triton"}) {
+    RandomSpec random{.name = "", .layout = layout, .period = 5, .element_offset = carry};
+    if (layout == std::string("triton")) random.element_offset = (std::int64_t{1} << 32) - 5000;
+    const TensorSpec odd{type, {9001}, {}, 1};
+    cases.add(std::string("block carries in a run, ") + layout, odd, odd,
+              {.mask = mask, .random = random});
+    cases.add(std::string("block carries in a run, in place, ") + layout, odd,
+              in_place(odd, cases.x_name()), {.mask = mask, .random = random});
+  }
+  if (type.bits == 64) return;
+  const std::int64_t rows = 8200, columns = type.bits == 16 ? 523 : 267;
+  const TensorSpec odd{type, {rows, columns}, {columns + 2, 1}, 1}, x{type, {rows, columns}};
+  cases.add("many rows, seeds", x, x,
+            {.mask = mask, .random = {.name = "", .seed = 0, .seeds = row_seeds(rows)}},
+            all_finite());
+  cases.add("many rows, odd view", odd, x, {.mask = Mask::bits}, all_finite());
+  cases.add("many rows, shard, to odd view", x, odd,
+            {.mask = mask, .random = columns_from(rows, columns, 3)}, all_finite());
+}
+
 void add_models(Cases& cases) {
   struct Model {
     const char* name;
@@ -152,6 +255,9 @@ std::vector<Case> all_dropout_cases(bool forward) {
     add_probabilities(cases, type);
     add_sequences(cases, type);
     add_strides(cases, type);
+    add_rows(cases, type);
+    add_alignments(cases, type);
+    add_long_rows(cases, type);
   }
   add_models(cases);
   return std::move(cases).take();
