@@ -95,8 +95,14 @@ void add_sequences(Cases& cases, DLDataType type) {
     for (const std::int64_t k : {32, 37})
       cases.add(name + ", to " + std::to_string(k), {type, {3, 130}}, {type, {3, k}}, 1.7,
                 sequence);
-  for (const double s : {1.0, 1.0 + 0x1p-23, 2.0, 3.0, 1000.0, 0x1p30, 0x1p31})
-    cases.add("s " + std::to_string(s), {type, {4, 600}}, {type, {4, 48}}, s, {}, ordinary());
+  const std::pair<const char*, double> spreads[] = {
+      {"1", 1.0},       {"1 + 2^-23", 1.0 + 0x1p-23},
+      {"2", 2.0},       {"3", 3.0},
+      {"1000", 1000.0}, {"2^30", 0x1p30},
+      {"2^31", 0x1p31},
+  };
+  for (const auto& [name, s] : spreads)
+    cases.add(std::string("s ") + name, {type, {4, 600}}, {type, {4, 48}}, s, {}, ordinary());
 }
 
 void add_strides(Cases& cases, DLDataType type) {
