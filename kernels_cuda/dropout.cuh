@@ -197,7 +197,7 @@ void launch_dropout(const DropoutWork& work, cudaStream_t stream) {
   const std::int64_t units =
       work.sink == Sink::bits ? (work.elements + 31) / 32 * 4 : (work.elements + 7) / 8;
   if (!goes_by_packs<T>(work)) {
-    if (launch_rows<T, kSums>(work, units, stream)) return;
+    if (launch_dropout_rows<T, kSums>(work, units, stream)) return;
     const std::int64_t blocks = (units + kDropoutThreads - 1) / kDropoutThreads;
     dropout_walk_kernel<T><<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)),
                              kDropoutThreads, 0, stream>>>(work, units, goes_by_runs(work));

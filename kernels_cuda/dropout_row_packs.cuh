@@ -7,10 +7,10 @@
 
 namespace twinops {
 
-inline constexpr int kRowFlight = 2;  // packs that a thread has in flight
+inline constexpr int kDropoutFlight = 2;  // packs that a thread has in flight
 
 // A warp's part of a row.
-struct RowTile {
+struct DropoutTile {
   std::int64_t begin;                           // its first element, a multiple of eight
   std::uint32_t elements;                       // a multiple of eight
   std::int64_t offset[DropoutWork::kOperands];  // of its first element
@@ -18,12 +18,12 @@ struct RowTile {
 
 // Where a tile's draws begin. `skip`: words of the first group of four that are before it.
 template <PackSource kSource>
-struct RowDraws {
+struct TileDraws {
   DropoutDraws draws;
   std::uint32_t skip;
 
-  __device__ RowDraws(const RandomArguments& random, const Sequence& s, std::uint64_t seed,
-                      std::uint64_t element)
+  __device__ TileDraws(const RandomArguments& random, const Sequence& s, std::uint64_t seed,
+                       std::uint64_t element)
       : draws{philox_keys(uniform_word(seed)), uniform_word(s.subsequence), uniform_word(s.block),
               0, random.period} {
     const std::uint64_t e = uniform_word(element);
@@ -34,14 +34,14 @@ struct RowDraws {
   // What is kept of packs pack, pack + 32, ... of the tile. All lanes call it.
   template <int kElements>
   __device__ __forceinline__ void keep(const KeepRange& range, std::uint32_t pack,
-                                       std::uint32_t (&bits)[kRowFlight]) const {
+                                       std::uint32_t (&bits)[kDropoutFlight]) const {
 #pragma unroll
-    for (int k = 0; k < kRowFlight; ++k) bits[k] = drawn<kElements>(range, pack + 32 * k);
+    for (int k = 0; k < kDropoutFlight; ++k) bits[k] = drawn<kElements>(range, pack + 32 * k);
     if (skip == 0) return;
-    std::uint32_t later = drawn<4>(range, (pack + 32 * kRowFlight) * (kElements / 4));
+    std::uint32_t later = drawn<4>(range, (pack + 32 * kDropoutFlight) * (kElements / 4));
     const int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int k = kRowFlight - 1; k >= 0; --k) {
+    for (int k = kDropoutFlight - 1; k >= 0; --k) {
       const std::uint32_t next = __shfl_sync(~0u, lane == 0 ? later : bits[k], (lane + 1) % 32);
       later = bits[k];
       bits[k] = (bits[k] | next << kElements) >> skip & ((1u << kElements) - 1);
@@ -61,11 +61,11 @@ struct RowDraws {
 
 // A tile's part of a mask. A mask of bytes may begin anywhere.
 template <int kElements>
-struct RowMask {
+struct TileMask {
   std::uint8_t* begin;
   bool bytes, aligned;
 
-  __device__ RowMask(const void* mask, bool is_bytes, std::int64_t element)
+  __device__ TileMask(const void* mask, bool is_bytes, std::int64_t element)
       : begin(static_cast<std::uint8_t*>(const_cast<void*>(mask)) +
               (is_bytes ? element : element / 8)),
         bytes(is_bytes),
@@ -91,12 +91,12 @@ struct RowMask {
 
 // The operands of a tile, and its packs that are in flight.
 template <class T, PackSource kSource, bool kShifted, bool kSums>
-class RowPacks {
+class TilePacks {
  public:
   using F = compute_t<T>;
   static constexpr int kElements = DropoutPack<T>::kElements;
 
-  __device__ RowPacks(const DropoutWork& work, const RowTile& tile)
+  __device__ TilePacks(const DropoutWork& work, const DropoutTile& tile)
       : work_(work),
         packs_(tile.elements / kElements),
         mask_(is_read(work) ? work.mask_in : work.mask_out,
@@ -112,7 +112,7 @@ class RowPacks {
 
   __device__ __forceinline__ void load(std::uint32_t pack) {
 #pragma unroll
-    for (int k = 0; k < kRowFlight; ++k) {
+    for (int k = 0; k < kDropoutFlight; ++k) {
       const std::uint32_t at = pack + 32 * k;
       if (at >= packs_) continue;
       x_.load(at, x_raw_[k]);
@@ -123,7 +123,7 @@ class RowPacks {
     }
     if constexpr (!is_drawn(kSource)) {
 #pragma unroll
-      for (int k = 0; k < kRowFlight; ++k) {
+      for (int k = 0; k < kDropoutFlight; ++k) {
         const std::uint32_t at = pack + 32 * k;
         bits_[k] = work_.source == DropoutWork::Source::all ? 0xffu : 0u;
         if (is_read(work_) && at < packs_) bits_[k] = mask_.load(at);
@@ -136,7 +136,7 @@ class RowPacks {
   __device__ __forceinline__ void finish(const Draws& draws, std::uint32_t pack) {
     if constexpr (is_drawn(kSource)) draws.template keep<kElements>(work_.keep, pack, bits_);
 #pragma unroll
-    for (int k = 0; k < kRowFlight; ++k) {
+    for (int k = 0; k < kDropoutFlight; ++k) {
       const std::uint32_t at = pack + 32 * k;
       if (k != 0 && at - threadIdx.x % 32 >= packs_) break;
       DropoutPack<T> p = x_.pack_of(x_raw_[k]);
@@ -172,12 +172,12 @@ class RowPacks {
   using Input = RunInput<T, kShifted>;
   const DropoutWork& work_;
   const std::uint32_t packs_;
-  const RowMask<kElements> mask_;  // one: no operator both reads and stores a mask
+  const TileMask<kElements> mask_;  // one: no operator both reads and stores a mask
   const Input x_, bias_, residual_;
   RunOutput<T, kShifted> y_;
-  typename Input::Raw x_raw_[kRowFlight], bias_raw_[kSums ? kRowFlight : 1],
-      residual_raw_[kSums ? kRowFlight : 1];
-  std::uint32_t bits_[kRowFlight];
+  typename Input::Raw x_raw_[kDropoutFlight], bias_raw_[kSums ? kDropoutFlight : 1],
+      residual_raw_[kSums ? kDropoutFlight : 1];
+  std::uint32_t bits_[kDropoutFlight];
 };
 
 }  // namespace twinops
