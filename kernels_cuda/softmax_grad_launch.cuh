@@ -2,26 +2,46 @@
 #pragma once
 
 #include "kernels_cuda/kernel.hpp"
-#include "kernels_cuda/softmax_grad_kernels.cuh"
+#include "kernels_cuda/softmax_grad_pair_kernel.cuh"
 
 namespace twinops {
 
+// With blocks that stay and take row after row, with `fetched` bytes of a block's shared memory.
+template <class In, class Kernel, class Job>
+void launch_grad_clusters(Kernel kernel, const Job& job, const ChunkRows& plan, std::size_t fetched,
+                          Execution& execution) {
+  const std::size_t shared = RowParts<compute_t<In>, compute_t<In>>::bytes(plan.chunks) + fetched;
+  launch_rows(execution, kernel,
+              grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks),
+              static_cast<unsigned>(plan.warps * kWarp), shared, plan.blocks, job, plan);
+}
+
+// A chunk of y and one of dy, for each warp of a block.
+template <class In, int V>
+std::size_t fetched_bytes(const ChunkRows& plan) {
+  if constexpr (V == 1)
+    return 0;
+  else
+    return 2 * NextChunk<In, Share<kWarp, kFoldChunk / kWarp / V, V>>::bytes(
+                   static_cast<std::size_t>(plan.warps));
+}
+
 template <bool kLog, int V, class In, class Out>
 void launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
-  const auto threads = static_cast<unsigned>(plan.warps * kWarp);
   if (plan.blocks == 1)
     return launch_rows(execution, grad_row_kernel<kLog, In, Out, V>, grid_of(job.rows.rows),
-                       threads, 0, 1, job);
-  const std::size_t fetched =
-      V == 1 ? 0
-             : 2 * NextChunk<In, Share<kWarp, kFoldChunk / kWarp / V, V>>::bytes(
-                       static_cast<std::size_t>(plan.warps));
-  const std::size_t shared = RowParts<compute_t<In>, compute_t<In>>::bytes(plan.chunks) + fetched;
+                       static_cast<unsigned>(plan.warps * kWarp), 0, 1, job);
   const auto kernel = V > 1 && job.ragged ? grad_cluster_kernel<kLog, In, Out, V, (V > 1)>
                                           : grad_cluster_kernel<kLog, In, Out, V, false>;
-  launch_rows(execution, kernel,
-              grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks), threads,
-              shared, plan.blocks, job, plan);
+  launch_grad_clusters<In>(kernel, job, plan, fetched_bytes<In, V>(plan), execution);
+}
+
+// Two chunks a warp, in packs.
+template <bool kLog, int V, class In, class Out>
+void launch_grad_pairs(const GradJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
+  const auto kernel = job.ragged ? grad_pair_kernel<kLog, In, Out, V, true>
+                                 : grad_pair_kernel<kLog, In, Out, V, false>;
+  launch_grad_clusters<In>(kernel, job, plan, fetched_bytes<In, V>(plan), execution);
 }
 
 template <bool kLog, int V, class In, class Out>
@@ -47,8 +67,14 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
     });
   constexpr int kWarps = kGradWarps<In, V>, kOfBlock = kWarps < 16 ? kWarps : 16;
   ChunkRows plan;
-  if (plan_chunks(job.rows.length, kWarps, kOfBlock, 1, execution.device.index, plan))
-    return launch_grad_chunks<kLog, V>(job, plan, execution);
+  const auto plans = [&](int of_block, int of_warp) {
+    return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
+  };
+  const bool fits = plans(kOfBlock, 1);
+  if constexpr (V > 1)  // where a chunk a warp takes more than a portable cluster
+    if ((!fits || plan.blocks > kPortableBlocksOfRow) && plans(0, 2))
+      return launch_grad_pairs<kLog, V>(job, plan, execution);
+  if (fits) return launch_grad_chunks<kLog, V>(job, plan, execution);
   launch_long_grad<kLog, V>(job, execution);
 }
 
