@@ -26,16 +26,12 @@ __device__ __forceinline__ void fold_places(F* s) {
 }
 
 // The sum over R vectors of V values in each of G neighbouring lanes, element (r * G + lane) * V +
-// e at s[r * V + e]: folded from the top index bit down, so registers first, then lanes, then
-// places. Lanes hand over half of their places at a step, so that no sum is made twice; at the end
-// every lane has the result.
-template <int G, int R, int V, class F>
-__device__ __forceinline__ F fold_lanes(const F (&values)[R * V]) {
+// e at s[r * V + e]: folded from the top index bit down, so registers first (fold_places to V
+// values), then lanes, then places. This is what comes after the registers. Lanes hand over half of
+// their places at a step, so that no sum is made twice; at the end every lane has the result.
+template <int G, int V, class F>
+__device__ __forceinline__ F fold_over_lanes(F (&s)[V]) {
   constexpr int kHandOvers = log2_of(G < V ? G : V), kLeft = V >> kHandOvers;
-  F s[R * V];
-#pragma unroll
-  for (int i = 0; i < R * V; ++i) s[i] = values[i];
-  fold_places<R * V, V>(s);
 #pragma unroll
   for (int k = 0; k < log2_of(G); ++k) {
     const unsigned mask = G >> (k + 1);
@@ -58,6 +54,14 @@ __device__ __forceinline__ F fold_lanes(const F (&values)[R * V]) {
     for (int e = 0; e < kLeft; ++e) s[e] = s[e] + __shfl_xor_sync(kAllLanes, s[e], G / 2 >> k);
   fold_places<kLeft, 1>(s);
   return s[0];
+}
+template <int G, int R, int V, class F>
+__device__ __forceinline__ F fold_lanes(F (&values)[R * V]) {
+  fold_places<R * V, V>(values);
+  F s[V];
+#pragma unroll
+  for (int e = 0; e < V; ++e) s[e] = values[e];
+  return fold_over_lanes<G>(s);
 }
 
 // The tree of neighbours over the lanes; every lane has it.

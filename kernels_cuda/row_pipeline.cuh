@@ -34,6 +34,7 @@ class NextChunk<T, Share<kWarp, R, V>> {
         copy_part(round_place(), from + share.round_place(), share.round_count(), end);
       return;
     }
+    if (share.left() == 0) return;  // a chunk beyond the row, and perhaps beyond all memory
 #pragma unroll
     for (int r = 0; r < R; ++r)
       if (share.whole(r)) copy(place(r), from + share.place(r));

@@ -71,7 +71,8 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
     return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
   };
   const bool fits = plans(kOfBlock, 1);
-  if constexpr (V > 1)  // where a chunk a warp takes more than a portable cluster
+  // Where a chunk a warp takes more than a portable cluster.
+  if constexpr (V > 1 && std::is_same_v<In, Out>)
     if ((!fits || plan.blocks > kPortableBlocksOfRow) && plans(0, 2))
       return launch_grad_pairs<kLog, V>(job, plan, execution);
   if (fits) return launch_grad_chunks<kLog, V>(job, plan, execution);

@@ -100,7 +100,7 @@ void launch_softmax(const Job& job, Execution& execution) {
   };
   const bool fits = plans(kOfBlock, 1);
   if (fits && plan.blocks == 1) return launch_block<kLog, V>(job, execution);
-  if constexpr (V > 1) {
+  if constexpr (V > 1 && std::is_same_v<typename Job::In, typename Job::Out>) {
     // Two chunks a warp: where a chunk a warp has no room, and where it is faster.
     const bool better = sizeof(typename Job::In) == sizeof(typename Job::F) && !job.ragged;
     if (job.plain && (!fits || better) && plans(0, 2))

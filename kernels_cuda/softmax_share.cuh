@@ -173,21 +173,26 @@ __device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& shar
 // the lane. For 16-bit types instructions are the limit.
 template <bool kKeepX, class S, class In, class F>
 __device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min) {
-  F w[S::kElements];
+  F s[S::kPack];
+  const auto weigh_by = [&](auto&& weight_of) {  // and fold at once: all weights are too many
+    F w[S::kElements];
+#pragma unroll
+    for (int i = 0; i < S::kElements; ++i) {
+      w[i] = weight_of(x[i]);
+      if constexpr (!kKeepX) x[i] = w[i];
+    }
+    fold_places<S::kElements, S::kPack>(w);
+#pragma unroll
+    for (int e = 0; e < S::kPack; ++e) s[e] = w[e];
+  };
   const F magic = weight_magic(max);
   if (sizeof(In) == 2 && S::kPack > 1 && __all_sync(kAllLanes, weight_is_normal(min, magic))) {
-#pragma unroll
-    for (int i = 0; i < S::kElements; ++i) w[i] = normal_weight(x[i], magic);
+    weigh_by([&](F x) { return normal_weight(x, magic); });
   } else {
     const WeightScale<F> scale = weight_scale(max);
-#pragma unroll
-    for (int i = 0; i < S::kElements; ++i) w[i] = weight(x[i], scale);
+    weigh_by([&](F x) { return weight(x, scale); });
   }
-  if constexpr (!kKeepX) {
-#pragma unroll
-    for (int i = 0; i < S::kElements; ++i) x[i] = w[i];
-  }
-  return fold_lanes<S::kLanes, S::kElements / S::kPack, S::kPack>(w);
+  return fold_over_lanes<S::kLanes>(s);
 }
 
 // What every element of a row takes: the row's maximum and, of its sum, the inverse or (kLog) the
