@@ -10,8 +10,12 @@
 
 namespace twinops {
 
-template void run_rows<true, float16, float16>(const SoftmaxArguments&, Execution&);
-template void run_grad_rows<true, float16, float16>(const SoftmaxGradArguments&, Execution&);
+using HalfJob = SoftmaxJob<float16, float16>;
+using HalfGradJob = GradJob<float16, float16>;
+template void launch_softmax<true, 8, HalfJob>(const HalfJob&, Execution&);
+template void launch_softmax<true, 1, HalfJob>(const HalfJob&, Execution&);
+template void launch_grad<true, 8, float16, float16>(const HalfGradJob&, Execution&);
+template void launch_grad<true, 1, float16, float16>(const HalfGradJob&, Execution&);
 template void launch_dropout<float16, true, true>(const DropoutWork&, cudaStream_t);
 template void launch_dropout<float, false, false>(const DropoutWork&, cudaStream_t);
 template void launch_grad_sums<float16, PackSource::contiguous>(const GradSumsLaunch&, void*, void*,
