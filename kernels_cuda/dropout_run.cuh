@@ -1,7 +1,7 @@
-// Eight elements of dropout that lie in one run, though the whole tensor does not: rows of a matrix
-// with a seed each, a shard along an inner axis, any layout, memory that is not aligned. Operands
-// are found once for the eight, read 16 bytes at a time where they are aligned, and a Philox block
-// is drawn once for all that take words of it.
+// Eight elements of dropout that lie in one run, where runs are too short for dropout_rows.cuh: any
+// layout, seeds, shards, memory that is not aligned. Operands are found once for the eight, read 16
+// bytes at a time where they are aligned, and a Philox block is drawn once for all that take words
+// of it.
 #pragma once
 
 #include <cstring>
