@@ -12,10 +12,10 @@ namespace twinops {
 
 using HalfJob = SoftmaxJob<float16, float16>;
 using HalfGradJob = GradJob<float16, float16>;
-template void launch_softmax<true, 8, HalfJob>(const HalfJob&, Execution&);
-template void launch_softmax<true, 1, HalfJob>(const HalfJob&, Execution&);
-template void launch_grad<true, 8, float16, float16>(const HalfGradJob&, Execution&);
-template void launch_grad<true, 1, float16, float16>(const HalfGradJob&, Execution&);
+template void launch_softmax<true, 8, true, HalfJob>(const HalfJob&, Execution&);
+template void launch_softmax<true, 1, false, HalfJob>(const HalfJob&, Execution&);
+template void launch_grad<true, 8, true, float16, float16>(const HalfGradJob&, Execution&);
+template void launch_grad<true, 1, false, float16, float16>(const HalfGradJob&, Execution&);
 template void launch_dropout<float16, true, true>(const DropoutWork&, cudaStream_t);
 template void launch_dropout<float, false, false>(const DropoutWork&, cudaStream_t);
 template void launch_grad_sums<float16, PackSource::contiguous>(const GradSumsLaunch&, void*, void*,

@@ -8,6 +8,7 @@
 
 #include "kernels_cuda/launch.cuh"
 #include "kernels_cuda/row_parts.cuh"
+#include "kernels_cuda/row_share.cuh"
 #include "operators/execution.hpp"
 
 namespace twinops {
@@ -153,27 +154,28 @@ int active_clusters(void (*kernel)(Parameters...), unsigned threads, std::size_t
   return std::max(1, clusters);
 }
 
-// How a row of up to kFoldChunk elements lies: R packs of V elements in each of G lanes.
-template <int V, int G, int R>
-struct ShortShape {};
+// A warp's share of a chunk.
+template <int V, bool kRagged>
+using ChunkShare = Share<kWarp, kFoldChunk / kWarp / V, V, kRagged>;
 
-// Calls launch(ShortShape) with the shape for rows of `length`. A lane holds 16 elements where
-// there are as many, 32 of 16 bits: what a row costs besides is shared by all that a lane holds.
-// Elements one by one, which is slow anyway, have fewer shapes.
-template <int V, class Launch>
-void with_short_shape(std::int64_t length, Launch&& launch) {
+// Calls launch(TypeTag<Share>) with how a row of `length`, up to kFoldChunk, lies in lanes. A lane
+// holds 16 elements where there are as many, 32 of 16 bits: what a row costs besides is shared by
+// all that a lane holds. Elements one by one, which is slow anyway, have fewer shapes.
+template <int V, bool kRagged, class Launch>
+void with_short_share(std::int64_t length, Launch&& launch) {
+  const auto with = [&]<int G, int R>() { launch(TypeTag<Share<G, R, V, kRagged>>()); };
   if constexpr (V == 1) {
-    if (length <= 64) return launch(ShortShape<1, 4, 16>{});
-    if (length <= 256) return launch(ShortShape<1, 16, 16>{});
+    if (length <= 64) return with.template operator()<4, 16>();
+    if (length <= 256) return with.template operator()<16, 16>();
   } else {
     constexpr int kLanes = V == 8 ? 2 : 4, R = (V == 8 ? 32 : 16) / V;
-    if (length <= 16) return launch(ShortShape<V, kLanes, 16 / kLanes / V>{});
-    if (length <= 64) return launch(ShortShape<V, kLanes, R>{});
-    if (length <= 128) return launch(ShortShape<V, 2 * kLanes, R>{});
-    if (length <= 256) return launch(ShortShape<V, 4 * kLanes, R>{});
-    if (length <= 512) return launch(ShortShape<V, 8 * kLanes, R>{});
+    if (length <= 16) return with.template operator()<kLanes, 16 / kLanes / V>();
+    if (length <= 64) return with.template operator()<kLanes, R>();
+    if (length <= 128) return with.template operator()<2 * kLanes, R>();
+    if (length <= 256) return with.template operator()<4 * kLanes, R>();
+    if (length <= 512) return with.template operator()<8 * kLanes, R>();
   }
-  launch(ShortShape<V, 32, 32 / V>{});
+  with.template operator()<32, 32 / V>();
 }
 
 // The number of blocks that share a row of which a multiprocessor has room for `room` chunks. Eight

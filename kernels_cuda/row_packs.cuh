@@ -59,9 +59,9 @@ template <class T, int V>
 __device__ __forceinline__ Pack<T, V> first_of(const Pack<T, V>& a, const Pack<T, V>& b,
                                                int count) {
   const auto of = [&](int word, std::uint32_t from_a, std::uint32_t from_b) {
-    const int bits = 8 * static_cast<int>(sizeof(T)) * count - 32 * word;
-    const std::uint32_t mask = bits <= 0 ? 0u : bits >= 32 ? ~0u : (1u << bits) - 1;
-    return (from_a & mask) | (from_b & ~mask);
+    const int bits = max(0, 8 * static_cast<int>(sizeof(T)) * count - 32 * word);
+    const std::uint32_t others = __funnelshift_lc(0, ~0u, bits);  // of 32 bits or more, none
+    return (from_a & ~others) | (from_b & others);
   };
   return {make_uint4(of(0, a.words.x, b.words.x), of(1, a.words.y, b.words.y),
                      of(2, a.words.z, b.words.z), of(3, a.words.w, b.words.w))};

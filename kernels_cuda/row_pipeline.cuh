@@ -12,10 +12,10 @@ namespace twinops {
 // tensor's end elements come one by one.
 template <class T, class S>
 class NextChunk;
-template <class T, int R, int V>
-class NextChunk<T, Share<kWarp, R, V>> {
+template <class T, int R, int V, bool kRagged>
+class NextChunk<T, Share<kWarp, R, V, kRagged>> {
  public:
-  using S = Share<kWarp, R, V>;
+  using S = Share<kWarp, R, V, kRagged>;
   static constexpr int kOfWarp = R * kWarp + 1;  // packs
   static constexpr std::size_t bytes(std::size_t warps) {
     return warps * kOfWarp * sizeof(Pack<T, V>);
@@ -30,7 +30,7 @@ class NextChunk<T, Share<kWarp, R, V>> {
     if (share.full()) {  // which is most of them, in few instructions
 #pragma unroll
       for (int r = 0; r < R; ++r) copy(place(r), from + share.place(r));
-      if (share.lane() == 0 && share.round_count() > 0)
+      if (kRagged && share.lane() == 0 && share.round_count() > 0)
         copy_part(round_place(), from + share.round_place(), share.round_count(), end);
       return;
     }
@@ -38,7 +38,7 @@ class NextChunk<T, Share<kWarp, R, V>> {
 #pragma unroll
     for (int r = 0; r < R; ++r)
       if (share.whole(r)) copy(place(r), from + share.place(r));
-    if (!share.ragged()) return;
+    if (!kRagged) return;
     if (share.lane() == 0) {
       if (share.count(0) > 0) copy_part(place(0), from + share.place(0), share.count(0), end);
       if (share.round_count() > 0)
@@ -57,13 +57,13 @@ class NextChunk<T, Share<kWarp, R, V>> {
     if (share.full()) {
 #pragma unroll
       for (int r = 0; r < R; ++r) packs[r] = *place(r);
-      if (share.lane() == 0 && share.round_count() > 0)
+      if (kRagged && share.lane() == 0 && share.round_count() > 0)
         packs[0] = first_of(*round_place(), packs[0], share.round_count());
       return;
     }
 #pragma unroll
     for (int r = 0; r < R; ++r) packs[r] = share.count(r) > 0 ? *place(r) : pack_of<T, V>(pad);
-    if (share.ragged()) share.trim(*round_place(), pad, packs);
+    if constexpr (kRagged) share.trim(*round_place(), pad, packs);
   }
 
  private:

@@ -27,18 +27,22 @@ __device__ __forceinline__ int lane_anew() {
   return lane;
 }
 
+// kRagged_: packs need not be whole. The two are types of their own because a kernel that holds the
+// code of both is slower by what its instructions take of their cache (16 bits: a tenth at 50 257).
 // V = 1: elements lie `step` apart, and nothing is shifted.
-template <int G, int R, int V>
+template <int G, int R, int V, bool kRagged_>
 class Share {
  public:
   static constexpr int kElements = R * V, kLanes = G, kPack = V, kSlots = G * R * V;
+  static constexpr bool kRagged = kRagged_;
+  static_assert(V > 1 || !kRagged);
 
-  // Of the chunk at `at`, `left` elements of which and of what follows are the row's. ragged: its
-  // packs need not be whole.
+  // Of the chunk at `at`, `left` elements of which and of what follows are the row's.
   template <class T>
-  __device__ __forceinline__ Share(const T* at, int left, int lane, bool ragged)
-      : lane_(lane), left_(max(0, min(left, kSlots))), shift_(0), ragged_(V > 1 && ragged) {
-    if (ragged_) shift_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(at) / sizeof(T) % V);
+  __device__ __forceinline__ Share(const T* at, int left, int lane)
+      : lane_(lane), left_(max(0, min(left, kSlots))), shift_(0) {
+    if constexpr (kRagged)
+      shift_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(at) / sizeof(T) % V);
   }
 
   // The same lanes with fewer elements.
@@ -52,7 +56,7 @@ class Share {
 
   // Whether all of pack r is the chunk's, and read and written at once.
   __device__ __forceinline__ bool whole(int r) const {
-    return slot(r) <= left_ + shift_ - V && !(ragged_ && slot(r) == 0);
+    return slot(r) <= left_ + shift_ - V && !(kRagged && slot(r) == 0);
   }
   // Where it lies, from the chunk's first element on.
   __device__ __forceinline__ int place(int r) const { return slot(r) - shift_; }
@@ -61,7 +65,6 @@ class Share {
   // How many come round into lane 0's first pack, from there on.
   __device__ __forceinline__ int round_place() const { return kSlots - shift_; }
   __device__ __forceinline__ int round_count() const { return left_ - round_place(); }
-  __device__ __forceinline__ bool ragged() const { return ragged_; }
   // By a bit: of left_ == kSlots and the min() that made left_, ptxas 13.0 makes one VIMNMX.RELU
   // for sm_90, whose predicate then says the opposite.
   __device__ __forceinline__ bool full() const { return (left_ & kSlots) != 0; }
@@ -83,7 +86,7 @@ class Share {
 #pragma unroll
     for (int k = 0; k < kEdges; ++k) {
       edges.of[k] = pad;
-      if (!ragged_) continue;
+      if (!kRagged) continue;
       const int i = edge_element(k);
       if (i >= 0) edges.of[k] = at[i];
     }
@@ -92,8 +95,7 @@ class Share {
   // All lanes of the warp: brings the edges to those whose packs they are.
   template <class T>
   __device__ __forceinline__ void bring(const Edges<T>& edges, Pack<T, V> (&packs)[R]) const {
-    if constexpr (V > 1) {
-      if (!ragged_) return;
+    if constexpr (kRagged) {
       EdgeWords words;
       pack_edges(edges, words);
       const uint4 head = gather<T>(words, 0);
@@ -124,7 +126,7 @@ class Share {
   template <class T>
   __device__ __forceinline__ void load(const T* at, std::int64_t step, T pad,
                                        Pack<T, V> (&packs)[R]) const {
-    if (V > 1 && !ragged_ && full()) {  // the same, in fewer instructions
+    if (V > 1 && !kRagged && full()) {  // the same, in fewer instructions
 #pragma unroll
       for (int r = 0; r < R; ++r) packs[r] = read_pack<T, V>(at + slot(r));
       return;
@@ -151,7 +153,7 @@ class Share {
         if (whole(r)) *at = narrow<T>(y[0]);
         at += G * step;
       }
-    } else if (!ragged_) {
+    } else if constexpr (!kRagged) {
 #pragma unroll
       for (int r = 0; r < R; ++r) {
         compute_t<T> y[V];
@@ -243,7 +245,6 @@ class Share {
   }
 
   int lane_, left_, shift_;
-  bool ragged_;
 };
 
 // Stores one value, NaN or not, from lane `lane` of G. Not inlined: it is rare.

@@ -33,7 +33,7 @@ SoftmaxDropoutJob<T> dropout_job(const SoftmaxDropoutArguments& a) {
   using Source = DropoutWork::Source;
   const DropoutWork& work = a.dropout;
   SoftmaxDropoutJob<T> job{};
-  static_cast<SoftmaxJob<T, T>&>(job) = softmax_job<T, T>(a.softmax, Packs::whole);
+  static_cast<SoftmaxJob<T, T>&>(job) = softmax_job<T, T>(a.softmax);
   if (!a.keeps_probabilities) job.out = nullptr;
   job.y = static_cast<T*>(work.y);
   job.elements = work.elements;
@@ -56,8 +56,8 @@ bool launch_at_once(const SoftmaxDropoutArguments& a, Execution& execution) {
   if (length > Job::kMostWarps * kFoldChunk) return false;
   const CurrentDevice current(execution.device.index);
   const Job job = dropout_job<T>(a);
-  length <= kFoldChunk ? launch_short<false, V>(job, execution)
-                       : launch_block<false, V>(job, execution);
+  length <= kFoldChunk ? launch_short<false, V, false>(job, execution)
+                       : launch_block<false, ChunkShare<V, false>>(job, execution);
   execution.random_words = a.dropout.random_words;
   return true;
 }

@@ -20,9 +20,14 @@ struct GradJob {
   const In* dy_end;
   Out* dx;
   Rows<3> rows;
-  bool ragged;  // rows in packs that need not be whole
   compute_t<In> scale;
 };
+
+// Not inlined: it is rare, and would be most of a kernel's code.
+template <class F>
+__device__ __noinline__ F any_log_softmax_grad(F y, F dy, F sum, F scale) {
+  return softmax_grad<true>(y, dy, sum, scale);
+}
 
 // A lane's share of a chunk of y and dy, as it is stored; 0 beyond the row.
 template <class In, class S>
@@ -54,11 +59,12 @@ struct GradShare {
     return fold_lanes<S::kLanes, R, V>(terms);
   }
   // Else what was widened for the sum stays in registers, of which that takes two times as many.
+  template <bool kLog>
   __device__ __forceinline__ void forget() {
     if constexpr (V > 1 && sizeof(In) == 2) {
 #pragma unroll
       for (int r = 0; r < R; ++r) {
-        forget_pack(y[r]);
+        if constexpr (!kLog) forget_pack(y[r]);
         forget_pack(dy[r]);
       }
     }
@@ -66,17 +72,38 @@ struct GradShare {
   template <bool kLog, class Out>
   __device__ __forceinline__ void store(const S& share, Out* at, std::int64_t step, F sum,
                                         F scale) const {
-    share.store(at, step, [&](int r, F(&dx)[V]) {
-      each(r, [&](int e, F y, F dy) { dx[e] = softmax_grad<kLog, F>(y, dy, sum, scale); });
-    });
+    const auto store_by = [&](auto&& grad_of) {
+      share.store(at, step, [&](int r, F(&dx)[V]) {
+        each(r, [&](int e, F y, F dy) { dx[e] = grad_of(y, dy); });
+      });
+    };
+    // For 16-bit types instructions are the limit, and half of them go into the whole exp().
+    if constexpr (!kLog || sizeof(In) != 2 || V == 1)
+      store_by([&](F y, F dy) { return softmax_grad<kLog, F>(y, dy, sum, scale); });
+    else if (__all_sync(kAllLanes, y_magnitude() <= ExpTable<F>::kNormal))
+      store_by([&](F y, F dy) { return normal_log_softmax_grad(y, dy, sum, scale); });
+    else
+      store_by([&](F y, F dy) { return any_log_softmax_grad(y, dy, sum, scale); });
+  }
+
+ private:
+  // The greatest |y|, NaN if one is; of 16-bit elements.
+  __device__ __forceinline__ F y_magnitude() const {
+    std::uint32_t two = 0;
+#pragma unroll
+    for (int r = 0; r < R; ++r)
+      for (const std::uint32_t word : {y[r].words.x, y[r].words.y, y[r].words.z, y[r].words.w})
+        two = greater_two<In>(two, word & 0x7fff7fffu);
+    const float2 of = widen_two(two, In{});
+    return greatest_or_nan(of.x, of.y);
   }
 };
 
-template <bool kLog, class In, class Out, int V, int G, int R>
+template <bool kLog, class In, class Out, class S>
 __global__ void __launch_bounds__(kShortThreads)
     grad_short_kernel(const __grid_constant__ GradJob<In, Out> job) {
   using F = compute_t<In>;
-  using S = Share<G, R, V>;
+  constexpr int G = S::kLanes;
   constexpr int kRows = kShortThreads / G;  // of a block
   const int lane = threadIdx.x % G;
   const int first = threadIdx.x / kWarp * (kWarp / G);  // of the warp, whose lanes stay together
@@ -86,7 +113,7 @@ __global__ void __launch_bounds__(kShortThreads)
     const std::int64_t r = base + threadIdx.x % kWarp / G;
     const int left = r < job.rows.rows ? static_cast<int>(job.rows.length) : 0;
     const RowStarts<3> starts = row_starts(job.rows.outer, r);
-    const S share(job.y + starts.of[1], left, lane, job.ragged);
+    const S share(job.y + starts.of[1], left, lane);
     GradShare<In, S> of_lane;
     of_lane.load(share, job.y + starts.of[1], step[1], job.dy + starts.of[2], step[2]);
     const F sum = of_lane.template sum<kLog>() + F(0);
@@ -107,11 +134,11 @@ inline constexpr int kGradWarps = 64 /
                                   static_cast<int>(V == 1 ? sizeof(compute_t<In>) : sizeof(In));
 
 // A chunk a warp, the row in the registers of a block.
-template <bool kLog, class In, class Out, int V>
-__global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
+template <bool kLog, class In, class Out, class S>
+__global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
     grad_row_kernel(const __grid_constant__ GradJob<In, Out> job) {
   using F = compute_t<In>;
-  using S = Share<kWarp, kFoldChunk / kWarp / V, V>;
+  constexpr int V = S::kPack;
   __shared__ F sums[kGradWarps<In, V>];
   const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp;
   const int begin = chunk * kFoldChunk, left = static_cast<int>(job.rows.length) - begin;
@@ -119,25 +146,25 @@ __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     const RowStarts<3> starts = row_starts(job.rows.outer, r);
     const auto at = [&](int k) { return starts.of[k] + begin * (V == 1 ? step[k] : 1); };
-    const S share(job.y + at(1), left, lane, job.ragged);
+    const S share(job.y + at(1), left, lane);
     GradShare<In, S> of_lane;
     of_lane.load(share, job.y + at(1), step[1], job.dy + at(2), step[2]);
     const F part = of_lane.template sum<kLog>();
     if (lane == 0) sums[chunk] = part;
     __syncthreads();
     const F sum = join_sums(sums, blockDim.x / kWarp);
-    of_lane.forget();
+    of_lane.template forget<kLog>();
     of_lane.template store<kLog>(share, job.dx + at(0), step[0], sum, job.scale);
     if (r + gridDim.x < job.rows.rows) __syncthreads();  // before the next row's sums come
   }
 }
 
 // The same with the blocks of a cluster; the next row is on its way meanwhile, where packs fit.
-template <bool kLog, class In, class Out, int V, bool kRagged>
-__global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
+template <bool kLog, class In, class Out, class S>
+__global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
     grad_cluster_kernel(const __grid_constant__ GradJob<In, Out> job, const ChunkRows plan) {
   using F = compute_t<In>;
-  using S = Share<kWarp, kFoldChunk / kWarp / V, V>;
+  constexpr int V = S::kPack;
   constexpr bool kFetch = V > 1;
   extern __shared__ __align__(16) unsigned char memory[];
   RowParts<F, F> sums(memory, plan.chunks, plan.blocks);
@@ -156,8 +183,7 @@ __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
     return starts;
   };
   const auto share_of = [&](const RowStarts<3>& starts) {
-    const int lane = kRagged ? lane_anew() : threadIdx.x % kWarp;
-    return S(job.y + starts.of[1], left, lane, kRagged && job.ragged);
+    return S(job.y + starts.of[1], left, S::kRagged ? lane_anew() : threadIdx.x % kWarp);
   };
   const auto fetch = [&](int r) {
     if constexpr (kFetch) {
@@ -177,13 +203,13 @@ __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
       next_y.take(share_of(starts), In{}, of_lane.y);
       next_dy.take(share_of(starts), In{}, of_lane.dy);
       fetch(r + row_step);
-      if constexpr (kRagged) __syncwarp();  // else the compiler writes what follows twice
+      if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
     } else {
       of_lane.load(share_of(starts), job.y + starts.of[1], step[1], job.dy + starts.of[2], step[2]);
     }
     sums.bring(turn, chunk, of_lane.template sum<kLog>());
     const F sum = sums.joined(turn++, join_sums<F>, [](F sum) { return sum; });
-    of_lane.forget();
+    of_lane.template forget<kLog>();
     of_lane.template store<kLog>(share_of(starts), job.dx + starts.of[0], step[0], sum, job.scale);
   }
   sums.leave();
@@ -196,12 +222,11 @@ struct alignas(16) LongSums {  // then: chunks of y and dy that wait
   F trees[kLongWarps][WarpTree<F>::kLevels];
 };
 
-template <bool kLog, class In, class Out, int V>
+template <bool kLog, class In, class Out, class S>
 __global__ void __launch_bounds__(kLongWarps* kWarp)
     grad_long_kernel(const __grid_constant__ GradJob<In, Out> job, const LongRows plan) {
   using F = compute_t<In>;
-  constexpr int R = kFoldChunk / kWarp / V;
-  using S = Share<kWarp, R, V>;
+  constexpr int V = S::kPack, R = S::kElements / V;
   extern __shared__ __align__(16) unsigned char memory[];
   auto& shared = *reinterpret_cast<LongSums<F>*>(memory);
   F* const sums = shared.of_units;
@@ -219,8 +244,7 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
     const auto at = [&](int k, std::int64_t c) { return starts.of[k] + c * kFoldChunk * step[k]; };
     const auto share_of = [&](std::int64_t c) {
       return S(job.y + at(1, c),
-               static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk})), lane,
-               job.ragged);
+               static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk})), lane);
     };
     const auto load_chunk = [&](std::int64_t c) {
       of_lane.load(share_of(c), job.y + at(1, c), step[1], job.dy + at(2, c), step[2]);

@@ -17,34 +17,24 @@ void launch_grad_clusters(Kernel kernel, const Job& job, const ChunkRows& plan, 
 }
 
 // A chunk of y and one of dy, for each warp of a block.
-template <class In, int V>
+template <class In, class S>
 std::size_t fetched_bytes(const ChunkRows& plan) {
-  if constexpr (V == 1)
+  if constexpr (S::kPack == 1)
     return 0;
   else
-    return 2 * NextChunk<In, Share<kWarp, kFoldChunk / kWarp / V, V>>::bytes(
-                   static_cast<std::size_t>(plan.warps));
+    return 2 * NextChunk<In, S>::bytes(static_cast<std::size_t>(plan.warps));
 }
 
-template <bool kLog, int V, class In, class Out>
+template <bool kLog, class S, class In, class Out>
 void launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
   if (plan.blocks == 1)
-    return launch_rows(execution, grad_row_kernel<kLog, In, Out, V>, grid_of(job.rows.rows),
+    return launch_rows(execution, grad_row_kernel<kLog, In, Out, S>, grid_of(job.rows.rows),
                        static_cast<unsigned>(plan.warps * kWarp), 0, 1, job);
-  const auto kernel = V > 1 && job.ragged ? grad_cluster_kernel<kLog, In, Out, V, (V > 1)>
-                                          : grad_cluster_kernel<kLog, In, Out, V, false>;
-  launch_grad_clusters<In>(kernel, job, plan, fetched_bytes<In, V>(plan), execution);
+  launch_grad_clusters<In>(grad_cluster_kernel<kLog, In, Out, S>, job, plan,
+                           fetched_bytes<In, S>(plan), execution);
 }
 
-// Two chunks a warp, in packs.
-template <bool kLog, int V, class In, class Out>
-void launch_grad_pairs(const GradJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
-  const auto kernel = job.ragged ? grad_pair_kernel<kLog, In, Out, V, true>
-                                 : grad_pair_kernel<kLog, In, Out, V, false>;
-  launch_grad_clusters<In>(kernel, job, plan, fetched_bytes<In, V>(plan), execution);
-}
-
-template <bool kLog, int V, class In, class Out>
+template <bool kLog, class S, class In, class Out>
 void launch_long_grad(const GradJob<In, Out>& job, Execution& execution) {
   constexpr std::size_t kFixed = sizeof(LongSums<compute_t<In>>);
   constexpr std::size_t kChunk = 2 * sizeof(In) * kFoldChunk;
@@ -52,17 +42,18 @@ void launch_long_grad(const GradJob<In, Out>& job, Execution& execution) {
   const std::size_t shared =
       kFixed + kChunk * static_cast<std::size_t>(plan.warps() * plan.waiting);
   const std::int64_t rows = std::min<std::int64_t>(job.rows.rows, 1 << 26);
-  launch_rows(execution, grad_long_kernel<kLog, In, Out, V>, grid_of(rows * plan.blocks),
+  launch_rows(execution, grad_long_kernel<kLog, In, Out, S>, grid_of(rows * plan.blocks),
               static_cast<unsigned>(plan.warps() * kWarp), shared, plan.blocks, job, plan);
 }
 
 // In packs of V elements; one by one if V is 1.
-template <bool kLog, int V, class In, class Out>
+template <bool kLog, int V, bool kRagged, class In, class Out>
 void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
+  using S = ChunkShare<V, kRagged>;
   if (job.rows.length <= kFoldChunk)
-    return with_short_shape<V>(job.rows.length, [&]<int kV, int G, int R>(ShortShape<kV, G, R>) {
-      constexpr std::int64_t kRows = kShortThreads / G;
-      launch_rows(execution, grad_short_kernel<kLog, In, Out, kV, G, R>,
+    return with_short_share<V, kRagged>(job.rows.length, [&]<class Short>(TypeTag<Short>) {
+      constexpr std::int64_t kRows = kShortThreads / Short::kLanes;
+      launch_rows(execution, grad_short_kernel<kLog, In, Out, Short>,
                   grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
     });
   constexpr int kWarps = kGradWarps<In, V>, kOfBlock = kWarps < 16 ? kWarps : 16;
@@ -71,12 +62,13 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
     return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
   };
   const bool fits = plans(kOfBlock, 1);
-  // Where a chunk a warp takes more than a portable cluster.
+  // Two chunks a warp, where one takes more than a portable cluster.
   if constexpr (V > 1 && std::is_same_v<In, Out>)
     if ((!fits || plan.blocks > kPortableBlocksOfRow) && plans(0, 2))
-      return launch_grad_pairs<kLog, V>(job, plan, execution);
-  if (fits) return launch_grad_chunks<kLog, V>(job, plan, execution);
-  launch_long_grad<kLog, V>(job, execution);
+      return launch_grad_clusters<In>(grad_pair_kernel<kLog, In, Out, S>, job, plan,
+                                      fetched_bytes<In, S>(plan), execution);
+  if (fits) return launch_grad_chunks<kLog, S>(job, plan, execution);
+  launch_long_grad<kLog, S>(job, execution);
 }
 
 template <bool kLog>
@@ -84,15 +76,22 @@ void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
   if (a.rows.rows == 0 || a.rows.length == 0) return;
   const CurrentDevice current(execution.device.index);
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
-    const Packs packs =
-        packs_of(a.rows, {{a.dx, sizeof(Out)}, {a.y, sizeof(In)}, {a.dy, sizeof(In)}}, 1);
-    const GradJob<In, Out> job{
-        static_cast<const In*>(a.y),     static_cast<const In*>(a.dy),
-        end_of_rows<In>(a.rows, 1, a.y), end_of_rows<In>(a.rows, 2, a.dy),
-        static_cast<Out*>(a.dx),         a.rows,
-        packs == Packs::ragged,          static_cast<compute_t<In>>(a.scale)};
-    packs == Packs::none ? launch_grad<kLog, 1>(job, execution)
-                         : launch_grad<kLog, 16 / sizeof(In)>(job, execution);
+    constexpr int V = 16 / sizeof(In);
+    const GradJob<In, Out> job{static_cast<const In*>(a.y),
+                               static_cast<const In*>(a.dy),
+                               end_of_rows<In>(a.rows, 1, a.y),
+                               end_of_rows<In>(a.rows, 2, a.dy),
+                               static_cast<Out*>(a.dx),
+                               a.rows,
+                               static_cast<compute_t<In>>(a.scale)};
+    switch (packs_of(a.rows, {{a.dx, sizeof(Out)}, {a.y, sizeof(In)}, {a.dy, sizeof(In)}}, 1)) {
+      case Packs::none:
+        return launch_grad<kLog, 1, false>(job, execution);
+      case Packs::ragged:
+        return launch_grad<kLog, V, true>(job, execution);
+      case Packs::whole:
+        return launch_grad<kLog, V, false>(job, execution);
+    }
   });
 }
 

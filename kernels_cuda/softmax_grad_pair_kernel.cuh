@@ -7,11 +7,10 @@
 
 namespace twinops {
 
-template <bool kLog, class In, class Out, int V, bool kRagged>
-__global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
+template <bool kLog, class In, class Out, class S>
+__global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
     grad_pair_kernel(const __grid_constant__ GradJob<In, Out> job, const ChunkRows plan) {
   using F = compute_t<In>;
-  using S = Share<kWarp, kFoldChunk / kWarp / V, V>;
   using Next = NextChunk<In, S>;
   extern __shared__ __align__(16) unsigned char memory[];
   RowParts<F, F> sums(memory, plan.chunks, plan.blocks);
@@ -29,9 +28,8 @@ __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
     return starts;
   };
   const auto share_of = [&](const RowStarts<3>& starts, int half) {
-    const int lane = kRagged ? lane_anew() : threadIdx.x % kWarp;
-    return S(job.y + starts.of[1], length - chunk_of(half) * kFoldChunk, lane,
-             kRagged && job.ragged);
+    const int lane = S::kRagged ? lane_anew() : threadIdx.x % kWarp;
+    return S(job.y + starts.of[1], length - chunk_of(half) * kFoldChunk, lane);
   };
   const auto fetch = [&](int r) {
     if (r >= rows) return;
@@ -55,11 +53,11 @@ __global__ void __launch_bounds__(kGradWarps<In, V>* kWarp)
       const S share = share_of(starts, half);
       half == 0 ? take(share)
                 : of_lane.load(share, job.y + starts.of[1], 1, job.dy + starts.of[2], 1);
-      if constexpr (kRagged) __syncwarp();  // else the compiler writes what follows twice
+      if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
       sums.bring(turn, chunk_of(half), of_lane.template sum<kLog>());
     }
     const F sum = sums.joined(turn, join_sums<F>, [](F sum) { return sum; });
-    of_lane.forget();
+    of_lane.template forget<kLog>();
 #pragma unroll 1
     for (int half = 1; half >= 0; --half) {
       const RowStarts<3> starts = at(r, half);

@@ -10,7 +10,10 @@
 // the next row on its way, where one block holds a row (0.86 and 0.92 of the copy rate in place of
 // 0.97); one warp that joins a block's parts for all, where one block holds a row (0.80 in place of
 // 0.83 at 16384); a barrier of the cluster in place of sent parts (0.45 in place of 0.67 at 65536);
-// the next row's weights before this row's parts are there (no gain from 32768 to 524288).
+// the next row's weights before this row's parts are there (no gain from 32768 to 524288); as many
+// blocks as leave no warp idle (no gain at 50257, and 0.80 to 0.77 at 40000); idle warps that skip
+// the work (no gain; log_softmax 0.78 to 0.67 at 65536); a way of its own to store a ragged chunk
+// that is full (0.86 to 0.74 in float32 at 50257, by the instructions' cache).
 #pragma once
 
 #include "kernels_cuda/row_launch.cuh"
@@ -19,11 +22,12 @@
 
 namespace twinops {
 
-template <bool kLog, class Job, int V, int G, int R>
+// S: how a row lies in G lanes.
+template <bool kLog, class Job, class S>
 __global__ void __launch_bounds__(kShortThreads)
     softmax_short_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
-  using S = Share<G, R, V>;
+  constexpr int V = S::kPack, G = S::kLanes;
   constexpr int kRows = kShortThreads / G;  // of a block
   extern __shared__ __align__(16) unsigned char memory[];
   const int first = threadIdx.x / kWarp * (kWarp / G);  // of the warp, whose lanes stay together
@@ -33,8 +37,8 @@ __global__ void __launch_bounds__(kShortThreads)
     const int left = r < job.rows.rows ? static_cast<int>(job.rows.length) : 0;
     const RowStarts<2> starts = row_starts(job.rows.outer, r);
     const auto* const from = job.x + starts.of[1];
-    const S share(from, left, threadIdx.x % G, job.ragged);
-    F x[R * V];
+    const S share(from, left, threadIdx.x % G);
+    F x[S::kElements];
     LaneRange<F> range =
         load_share(job, share, r, from, V == 1 ? job.rows.step[1] : 1, 0, memory, x);
     F max = greatest_of_lanes<G>(range.max);
@@ -49,12 +53,13 @@ __global__ void __launch_bounds__(kShortThreads)
 }
 
 // A chunk a warp, the row in the registers of a block. Many small blocks hide what each waits for.
-template <bool kLog, class Job, int V>
+// S: a ChunkShare.
+template <bool kLog, class Job, class S>
 __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     softmax_row_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
   using In = typename Job::In;
-  using S = Share<kWarp, kFoldChunk / kWarp / V, V>;
+  constexpr int V = S::kPack;
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ SoftmaxPart<F> parts[Job::kMostWarps];
   const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp, begin = chunk * kFoldChunk;
@@ -69,7 +74,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
       starts.of[1] += begin * step_in;
       return starts;
     };
-    const auto share_of = [&](const In* from) { return S(from, left, lane, job.ragged); };
+    const auto share_of = [&](const In* from) { return S(from, left, lane); };
     bool again = false;
     const auto load = [&](F(&x)[S::kElements]) {
       const In* const from = job.x + at().of[1];
@@ -91,14 +96,13 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
 }
 
 // The same with the blocks of a cluster, which stay and take row after row. kFetch: the job is
-// plain and in packs, and the next row is on its way to shared memory meanwhile. kRagged: packs may
-// be so; what that takes is too much for the others' registers.
-template <bool kLog, class Job, int V, bool kFetch, bool kRagged>
+// plain and in packs, and the next row is on its way to shared memory meanwhile.
+template <bool kLog, class Job, class S, bool kFetch>
 __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     softmax_cluster_kernel(const __grid_constant__ Job job, const ChunkRows plan) {
   using F = typename Job::F;
   using In = typename Job::In;
-  using S = Share<kWarp, kFoldChunk / kWarp / V, V>;
+  constexpr int V = S::kPack;
   extern __shared__ __align__(16) unsigned char memory[];
   RowParts<SoftmaxPart<F>, SoftmaxRow<F>> parts(memory, plan.chunks, plan.blocks);
   unsigned char* const room = memory + parts.bytes(plan.chunks);
@@ -116,8 +120,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     return starts;
   };
   const auto share_of = [&](const In* from) {
-    const int lane = kRagged ? lane_anew() : threadIdx.x % kWarp;
-    return S(from, left, lane, kRagged && job.ragged);
+    return S(from, left, S::kRagged ? lane_anew() : threadIdx.x % kWarp);
   };
   [[maybe_unused]] std::conditional_t<kFetch, NextChunk<In, S>, NoChunk> next(room);
   const auto fetch = [&](int r) {
@@ -146,7 +149,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
           fetch(r + row_step);
           again = true;
         }
-        if constexpr (kRagged) __syncwarp();  // else the compiler writes what follows twice
+        if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
         return widen_share<S>(packs, share.full(), x);
       }
     };

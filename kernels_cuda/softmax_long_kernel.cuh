@@ -15,11 +15,10 @@ struct LongShared {  // then: weights of the chunks that wait, 1024 each
   F max[kLongWarps * kMostWaiting];
 };
 
-template <bool kLog, class Job, int V>
+template <bool kLog, class Job, class S>
 __global__ void __launch_bounds__(kLongWarps* kWarp)
     softmax_long_kernel(const __grid_constant__ Job job, const LongRows plan) {
   using F = typename Job::F;
-  using S = Share<kWarp, kFoldChunk / kWarp / V, V>;
   constexpr int kShare = S::kElements;
   extern __shared__ __align__(16) unsigned char memory[];
   LongShared<F>& shared = *reinterpret_cast<LongShared<F>*>(memory);
@@ -40,8 +39,7 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
     SoftmaxRow<F> row;
     const auto share_of = [&](std::int64_t c) {
       return S(from + c * kFoldChunk * step,
-               static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk})), lane,
-               job.ragged);
+               static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk})), lane);
     };
     const auto load_chunk = [&](std::int64_t c) {
       return moved<S>(load_share(job, share_of(c), r, from + c * kFoldChunk * step, step,

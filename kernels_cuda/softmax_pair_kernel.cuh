@@ -61,12 +61,11 @@ struct PairRoom {
   }
 };
 
-template <bool kLog, class Job, int V, bool kRagged>
+template <bool kLog, class Job, class S>
 __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     softmax_pair_kernel(const __grid_constant__ Job job, const ChunkRows plan) {
   using F = typename Job::F;
   using In = typename Job::In;
-  using S = Share<kWarp, kFoldChunk / kWarp / V, V>;
   using Room = PairRoom<Job, S>;
   using Waiting = typename Room::Waiting;
   using Next = typename Room::Next;
@@ -83,8 +82,8 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     return job.x + row_starts(job.rows.outer, r).of[1] + chunk_of(half) * kFoldChunk;
   };
   const auto share_of = [&](const In* from, int half) {
-    const int lane = kRagged ? lane_anew() : threadIdx.x % kWarp;
-    return S(from, length - chunk_of(half) * kFoldChunk, lane, kRagged && job.ragged);
+    const int lane = S::kRagged ? lane_anew() : threadIdx.x % kWarp;
+    return S(from, length - chunk_of(half) * kFoldChunk, lane);
   };
   const auto next_of = [&](int half) {
     return half == 0 ? Next(room, Waiting::kOfWarp) : Next(room + Waiting::bytes(plan.warps));
@@ -109,14 +108,14 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
         }
         const In* const at = from(r, half);
         const S share = share_of(at, half);
-        Pack<In, V> packs[S::kElements / V];
+        Pack<In, S::kPack> packs[S::kElements / S::kPack];
         if (shift == F(0) && (half == 0 || Room::kFetchSecond)) {
           next_of(half).take(share, kPad<In>, packs);
           if (half != 0) fetch(r + row_step, half);
         } else {
           share.load(at, 1, kPad<In>, packs);
         }
-        if constexpr (kRagged) __syncwarp();  // else the compiler writes what follows twice
+        if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
         const LaneRange<F> range = moved<S>(widen_share<S>(packs, share.full(), x), shift, x);
         max = greatest_of_lanes<kWarp>(range.max);
         parts.bring(turn, chunk_of(half), {max, weigh<kLog, S, In>(x, max, range.min)});

@@ -22,7 +22,6 @@ struct SoftmaxJob {
   const In* x_end;
   Out* out;
   Rows<2> rows;
-  bool ragged;                 // rows in packs that need not be whole
   bool masked_is_zero, plain;  // plain: softmax of x itself
   F scale;
   RowMask mask;
@@ -155,7 +154,7 @@ __device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& shar
   const int left =
       static_cast<int>(max(std::int64_t{0}, min(std::int64_t{share.left()}, columns - begin)));
   // Elements that do not count are not read, but for those that fill a pack of a whole row.
-  share.cut_to(job.ragged ? left : (left + V - 1) & -V).load(at, step, kPad<In>, packs);
+  share.cut_to(S::kRagged ? left : (left + V - 1) & -V).load(at, step, kPad<In>, packs);
   widen_share<S>(packs, false, x);
   F* const mine = place_in<S, F>(room);
 #pragma unroll

@@ -24,6 +24,7 @@ struct ExpTable<float> {
                                       0x1.6ab90cp-10f};
   };
   static constexpr float kLow = -104, kHigh = 89;  // beyond, exp is 0 or infinity
+  static constexpr float kNormal = 86;              // up to this |x| it is a normal number
 };
 
 template <>
@@ -47,7 +48,7 @@ struct ExpTable<double> {
                                        0x1.28adcc0d8e84bp-22,
                                        0x1.ad7f0b5647ea6p-26};
   };
-  static constexpr double kLow = -746, kHigh = 710;
+  static constexpr double kLow = -746, kHigh = 710, kNormal = 707;
 };
 
 // exp(x) = mantissa * 2^k, mantissa in [2^-1/2, 2^1/2] give or take a rounding; exponent = kMagic +
@@ -87,6 +88,13 @@ TWINOPS_INLINE constexpr V exp(V x) {
   const V rest = V(Table::kMagic) + (k - (half - V(Table::kMagic)));
   y = (e.mantissa * exponent_bits(half, kOne)) * exponent_bits(rest, kOne);
   return select(x == x, y, x);
+}
+
+// The same bits in half the instructions, for |x| up to kNormal.
+template <class V>
+TWINOPS_INLINE constexpr V normal_exp(V x) {
+  const ExpParts<V> e = exp_parts(x);
+  return exponent_added(e.mantissa, e.exponent);
 }
 
 }  // namespace twinops

@@ -183,5 +183,10 @@ template <bool kLog, class V>
 TWINOPS_INLINE constexpr V softmax_grad(V y, V dy, V sum, V scale) {
   return scale * softmax_grad<kLog>(y, dy, sum);
 }
+// softmax_grad<true> where |y| is no more than ExpTable<F>::kNormal, so that exp(y) is above 0.
+template <class F>
+TWINOPS_INLINE constexpr F normal_log_softmax_grad(F y, F dy, F sum, F scale) {
+  return scale * fma(normal_exp(y), -sum, dy);
+}
 
 }  // namespace twinops

@@ -35,9 +35,11 @@ bool is_good(float y, double real) {
   return ulps(y, real) <= 1;
 }
 
+std::uint64_t float_step() { return std::getenv("TWINOPS_TEST_EVERY_FLOAT") != nullptr ? 1 : 37; }
+
 template <class F, class Real>
 void expect_one_ulp(F f, Real real) {
-  const std::uint64_t step = std::getenv("TWINOPS_TEST_EVERY_FLOAT") != nullptr ? 1 : 37;
+  const std::uint64_t step = float_step();
   const std::uint64_t bad = first_bad_of_all([&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t bits = begin; bits < end; bits += step) {
       const float x = bit_cast<float>(static_cast<std::uint32_t>(bits));
@@ -55,6 +57,21 @@ TEST(Exp, IsWithinAnUlpOfEveryFloat) {
 }
 TEST(Log, IsWithinAnUlpOfEveryFloat) {
   expect_one_ulp([](float x) { return log(x); }, [](double x) { return std::log(x); });
+}
+
+TEST(Exp, IsTheSameWhereItIsNormal) {
+  const std::uint64_t step = float_step();
+  const std::uint64_t bad = first_bad_of_all([&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t bits = begin; bits < end; bits += step) {
+      const float x = bit_cast<float>(static_cast<std::uint32_t>(bits));
+      if (abs(x) <= ExpTable<float>::kNormal && to_bits(normal_exp(x)) != to_bits(exp(x)))
+        return bits;
+    }
+    return kNothing;
+  });
+  EXPECT_EQ(bad, kNothing) << "at " << bit_cast<float>(static_cast<std::uint32_t>(bad));
+  for (const double x : {-707.0, -0.5, 0.0, 1e-300, 0.3, 88.0, 707.0})
+    EXPECT_EQ(to_bits(normal_exp(x)), to_bits(exp(x))) << x;
 }
 
 TEST(Exp, HasItsKnownValues) {

@@ -147,7 +147,8 @@ std::vector<Case> forward_cases(const char* op) {
   return all;
 }
 
-std::vector<Case> backward_cases(const char* op, const Values& values) {
+std::vector<Case> backward_cases(const char* op, const Values& values,
+                                 const std::vector<Values>& more) {
   Cases cases(op, true);
   for (DLDataType type : kFloatingTypes) {
     add_shapes(cases, type, values);
@@ -155,6 +156,7 @@ std::vector<Case> backward_cases(const char* op, const Values& values) {
     for (std::int64_t n : {31, 1024, 1500, 8192, 40000}) {
       cases.add({{9, n}}, {"whole range", whole_range()}, type, type);
       cases.add({{9, n}}, {"any finite", all_finite()}, type, type);
+      for (const Values& others : more) cases.add({{9, n}}, others, type, type);
       cases.add({{9, n}}, values, type, type, n == 1500, false, 1.0 / 3);
     }
   }
@@ -171,10 +173,11 @@ std::vector<Case> backward_cases(const char* op, const Values& values) {
 std::vector<Case> softmax_cases() { return forward_cases("softmax"); }
 std::vector<Case> log_softmax_cases() { return forward_cases("log_softmax"); }
 std::vector<Case> softmax_grad_cases() {
-  return backward_cases("softmax_grad", {"probabilities", probabilities()});
+  return backward_cases("softmax_grad", {"probabilities", probabilities()}, {});
 }
 std::vector<Case> log_softmax_grad_cases() {
-  return backward_cases("log_softmax_grad", {"log probabilities", log_probabilities()});
+  return backward_cases("log_softmax_grad", {"log probabilities", log_probabilities()},
+                        {{"low log probabilities", low_log_probabilities()}});
 }
 
 }  // namespace proof

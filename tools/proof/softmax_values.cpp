@@ -63,6 +63,12 @@ Fill probabilities() {
 Fill log_probabilities() {
   return each([](std::uint64_t word, std::int64_t) { return -30 * unit(word); });
 }
+Fill low_log_probabilities() {
+  return each([](std::uint64_t word, std::int64_t i) {
+    constexpr double kLeast[] = {-86.1, -87, -104};
+    return kLeast[i / 1024 % 3] * unit(word);
+  });
+}
 Fill some_bytes(int one_in) {
   return each([one_in](std::uint64_t word, std::int64_t) {
     return word % static_cast<std::uint64_t>(one_in) == 0

@@ -17,6 +17,7 @@ Fill all_masked();  // -infinity
 // Probabilities, and their logarithms.
 Fill probabilities();
 Fill log_probabilities();
+Fill low_log_probabilities();  // on both sides of where exp() of them is a normal number
 
 // Masks: bytes, one in so many not 0; numbers in [-2, 2), one in so many -infinity.
 Fill some_bytes(int one_in);
