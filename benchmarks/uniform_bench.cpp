@@ -10,7 +10,8 @@ struct Size {
   Where where;
 };
 constexpr Size kSizes[] = {{"2^28", std::int64_t{1} << 28, Where::cuda},
-                           {"2^26", std::int64_t{1} << 26, Where::cpu}};
+                           {"2^26", std::int64_t{1} << 26, Where::cpu},
+                           {"2^14", 1 << 14, Where::cpu}};  // what drawing takes without memory
 
 std::vector<Timing> fill_timings(const char* op, const char* argument, DLDataType type) {
   std::vector<Timing> timings;

@@ -57,7 +57,7 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
                   grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
     });
   constexpr int kWarps = kGradWarps<In, V>, kOfBlock = kWarps < 16 ? kWarps : 16;
-  ChunkRows plan;
+  ChunkRows plan{};
   const auto plans = [&](int of_block, int of_warp) {
     return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
   };

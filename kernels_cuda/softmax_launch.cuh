@@ -83,7 +83,7 @@ void launch_softmax(const Job& job, Execution& execution) {
   using S = ChunkShare<V, kRagged>;
   constexpr int kWarps = Job::kMostWarps;
   constexpr int kOfBlock = sizeof(typename Job::In) == 2 ? kWarps / 2 : kWarps;
-  ChunkRows plan;
+  ChunkRows plan{};
   if (job.rows.length <= kFoldChunk) return launch_short<kLog, V, kRagged>(job, execution);
   const auto plans = [&](int of_block, int of_warp) {
     return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
