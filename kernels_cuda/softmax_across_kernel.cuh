@@ -1,0 +1,264 @@
+// The kernel of softmax and log_softmax over rows that lie across memory (across_rows.cuh). Rows of
+// up to a chunk, and of as many chunks as a block has warps for, stay in registers: read once,
+// written once. Longer rows are read twice, and their chunks' maxima and sums wait in shared
+// memory.
+#pragma once
+
+#include "kernels_cuda/across_rows.cuh"
+#include "kernels_cuda/softmax_share.cuh"
+
+namespace twinops {
+
+template <class In_, class Out_>
+struct SoftmaxAcrossJob {
+  using In = In_;
+  using Out = Out_;
+  using F = compute_t<In>;
+
+  const In* x;
+  Out* out;
+  Rows<2> rows;
+  AcrossPlan plan;
+  bool masked_is_zero;
+};
+
+// A block's shared memory: of the chunks at once, then, where a row has several, of the whole row.
+template <class F>
+struct SoftmaxAcrossRoom {
+  AcrossRoom<F> max, sum;
+  SoftmaxPart<F>* parts;  // [row][chunk]
+  SoftmaxRow<F>* of_row;
+
+  __host__ __device__ static constexpr std::size_t bytes(const AcrossPlan& plan, int V) {
+    const std::size_t rows = static_cast<std::size_t>(plan.lanes()) * V;
+    const std::size_t joined =
+        plan.warps_log == 0 ? 0 : rows * (plan.warps() + 3) * plan.at_once * sizeof(F);
+    return plan.chunks == 1 ? joined : joined + rows * (plan.chunks + 1) * sizeof(SoftmaxPart<F>);
+  }
+  __device__ __forceinline__ SoftmaxAcrossRoom(void* memory, const AcrossPlan& plan, int V,
+                                               int group) {
+    const int rows = plan.lanes() * V, each = rows * (plan.warps() + 3);
+    parts = static_cast<SoftmaxPart<F>*>(memory);
+    F* of_group = static_cast<F*>(memory);
+    if (plan.chunks > 1) {
+      of_row = reinterpret_cast<SoftmaxRow<F>*>(parts + rows * plan.chunks);
+      of_group = reinterpret_cast<F*>(of_row + rows);
+    }
+    of_group += group * each;
+    max = {of_group, of_group + rows * (plan.warps() + 1)};
+    sum = {of_group, max.joined + rows};
+  }
+};
+
+// What a row of one chunk takes of its sum, which one thread computes for all that hold the row.
+template <bool kLog, int V, class F>
+struct FinishRow {
+  const AcrossPlan& plan;
+  const AcrossPlace<V>& of;
+  const F (&max)[V];
+  const F* max_of_rows;
+
+  __device__ __forceinline__ void by_lanes(F (&v)[V]) const {
+    if (V > 1 && plan.places() >= V) {
+      F m = max[0], s = v[0];
+#pragma unroll
+      for (int e = 1; e < V; ++e) {
+        if ((of.place & (V - 1)) == e) {
+          m = max[e];
+          s = v[e];
+        }
+      }
+      const F last = finish_row<kLog>(SoftmaxPart<F>{m, s}).last;
+#pragma unroll
+      for (int e = 0; e < V; ++e)
+        v[e] = __shfl_sync(kAllLanes, last, (e << plan.lanes_log) + of.side);
+    } else {
+#pragma unroll
+      for (int e = 0; e < V; ++e) v[e] = finish_row<kLog>(SoftmaxPart<F>{max[e], v[e]}).last;
+    }
+  }
+  __device__ __forceinline__ F of_row(int row, F sum) const {
+    F m = max_of_rows[row];
+    if (kind_of_row(m) == RowKind::far) m = F(0);
+    return finish_row<kLog>(SoftmaxPart<F>{m, sum}).last;
+  }
+};
+
+// A chunk of V rows in K registers each.
+template <bool kLog, class Job, int V, int K>
+struct ChunkAcross {
+  using In = typename Job::In;
+  using Out = typename Job::Out;
+  using F = typename Job::F;
+  F x[K][V];
+
+  __device__ __forceinline__ void load(const AcrossPlace<V>& of, const In* at, std::int64_t step,
+                                       int left) {
+    rows_across_t<In, V> packs[K];
+    load_across(of, at, step, left, kPad<In>, packs);
+#pragma unroll
+    for (int k = 0; k < K; ++k) widen_across(packs[k], x[k]);
+  }
+  __device__ __forceinline__ void move(int v, F by) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) x[k][v] = x[k][v] - by;
+  }
+  __device__ __forceinline__ void greatest(F (&max)[V]) const {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      max[v] = x[0][v];
+#pragma unroll
+      for (int k = 1; k < K; ++k) max[v] = greatest_or_nan(max[v], x[k][v]);
+    }
+  }
+  // The sums of weights; x becomes the weights, unless it is kept (kLog).
+  __device__ __forceinline__ void weigh(const F (&max)[V], int registers, F (&sum)[V]) {
+    WeightScale<F> scale[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v) scale[v] = weight_scale(max[v]);
+    fold_registers<K>(sum, [&](int k, F(&s)[V]) {
+#pragma unroll
+      for (int v = 0; v < V; ++v) s[v] = F(0);
+      if (k < registers) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+          s[v] = weight(x[k][v], scale[v]);
+          if constexpr (!kLog) x[k][v] = s[v];
+        }
+      }
+    });
+  }
+  __device__ __forceinline__ void store(const Job& job, const AcrossPlace<V>& of, Out* at,
+                                        std::int64_t step, int left, const F (&max)[V],
+                                        const F (&last)[V]) const {
+    store_across<sizeof(F) == 4, V, K>(of, at, step, left, [&](int k, F(&y)[V]) {
+#pragma unroll
+      for (int v = 0; v < V; ++v)
+        y[v] = kLog ? log_softmax(x[k][v], max[v], last[v]) : x[k][v] * last[v];
+    });
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const RowKind kind = kind_of_row(max[v]);
+      if (kind == RowKind::ordinary || !of.inside) continue;
+      fill_share(at + v + of.first * step, step << of.step_log,  // once more: it is rare
+                 (left - of.first + (1 << of.step_log) - 1) >> of.step_log, 0, 1,
+                 narrow<Out>(special_row<F>(kind, job.masked_is_zero, kLog)));
+    }
+  }
+};
+
+// Rows of up to a chunk.
+template <bool kLog, class Job, int V, int K>
+__global__ void __launch_bounds__(1024) softmax_across_kernel(const __grid_constant__ Job job) {
+  using F = typename Job::F;
+  extern __shared__ __align__(16) unsigned char memory[];
+  const AcrossPlan& plan = job.plan;
+  const AcrossPlace<V> of(plan, job.rows.rows);
+  const SoftmaxAcrossRoom<F> room(memory, plan, V, of.group);
+  const AcrossStarts<2> starts = across_starts(job.rows.outer, of.row);
+  const int left = static_cast<int>(job.rows.length);
+  ChunkAcross<kLog, Job, V, K> chunk;
+  F max[V], last[V];
+  chunk.load(of, job.x + starts.of[1], job.rows.step[1], left);
+  chunk.greatest(max);
+  join_across(
+      plan, of, room.max, max, [](F a, F b) { return greatest_or_nan(a, b); }, JoinedAsItIs{});
+#pragma unroll
+  for (int v = 0; v < V; ++v) {
+    if (kind_of_row(max[v]) == RowKind::far) {
+      chunk.move(v, max[v]);
+      max[v] = F(0);
+    }
+  }
+  chunk.weigh(max, of.registers(left), last);
+  join_across(
+      plan, of, room.sum, last, [](F a, F b) { return a + b; },
+      FinishRow<kLog, V, F>{plan, of, max, room.max.joined});
+  chunk.store(job, of, job.out + starts.of[0], job.rows.step[0], left, max, last);
+}
+
+// Rows of several chunks: `at_once` of them are at work together.
+template <bool kLog, class Job, int V, int K>
+__global__ void __launch_bounds__(1024)
+    softmax_across_long_kernel(const __grid_constant__ Job job) {
+  using F = typename Job::F;
+  extern __shared__ __align__(16) unsigned char memory[];
+  const AcrossPlan& plan = job.plan;
+  const AcrossPlace<V> of(plan, job.rows.rows);
+  const SoftmaxAcrossRoom<F> room(memory, plan, V, of.group);
+  const AcrossStarts<2> starts = across_starts(job.rows.outer, of.row);
+  const auto left_at = [&](int c) {
+    return static_cast<int>(max(std::int64_t{0}, min(job.rows.length - std::int64_t{c} * kFoldChunk,
+                                                     std::int64_t{kFoldChunk})));
+  };
+  ChunkAcross<kLog, Job, V, K> chunk;
+  F shift[V] = {};
+  const auto load = [&](int c) {
+    chunk.load(of, job.x + starts.of[1] + c * kFoldChunk * job.rows.step[1], job.rows.step[1],
+               left_at(c));
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      if (shift[v] != F(0)) chunk.move(v, shift[v]);
+  };
+  const auto part_of = [&](int v, int c) -> SoftmaxPart<F>& {
+    return room.parts[(of.side * V + v) * plan.chunks + c];
+  };
+
+  F row_max[V];
+  while (true) {
+#pragma unroll 1
+    for (int c = of.group; c - of.group < plan.chunks; c += plan.at_once) {
+      F max[V], sum[V];
+      load(c);
+      chunk.greatest(max);
+      join_across(
+          plan, of, room.max, max, [](F a, F b) { return greatest_or_nan(a, b); }, JoinedAsItIs{});
+      chunk.weigh(max, of.registers(left_at(c)), sum);
+      join_across(
+          plan, of, room.sum, sum, [](F a, F b) { return a + b; }, JoinedAsItIs{});
+      if (of.warp == 0 && of.place == 0 && c < plan.chunks) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) part_of(v, c) = {max[v], sum[v]};
+      }
+    }
+    __syncthreads();
+    join_chunks_across<SoftmaxPart<F>>(
+        plan, plan.lanes() * V, [&](int row, int c) { return room.parts[row * plan.chunks + c]; },
+        [](SoftmaxPart<F> part) {
+          SoftmaxPart<F> row{greatest_of_lanes<kWarp>(part.max), F(0)};
+          row.sum = fold_neighbours(part.sum_under(row.n()));
+          return row;
+        },
+        [&](int row, SoftmaxPart<F> part) { room.of_row[row] = finish_row<kLog>(part); });
+    __syncthreads();
+    bool again = false;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      row_max[v] = room.of_row[of.side * V + v].max;
+      if (kind_of_row(row_max[v]) != RowKind::far) continue;
+      shift[v] = row_max[v];
+      again = true;
+    }
+    if (__syncthreads_or(again) == 0) break;
+  }
+
+#pragma unroll 1
+  for (int c = of.group; c < plan.chunks; c += plan.at_once) {
+    F last[V];
+    const bool kept = plan.at_once == plan.chunks;
+    if (!kept) load(c);
+    if (!kLog && !kept) {
+      F max[V], sum[V];
+#pragma unroll
+      for (int v = 0; v < V; ++v) max[v] = part_of(v, c).max;
+      chunk.weigh(max, of.registers(left_at(c)), sum);
+    }
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      last[v] = last_of_chunk<kLog>(room.of_row[of.side * V + v], part_of(v, c).max);
+    chunk.store(job, of, job.out + starts.of[0] + c * kFoldChunk * job.rows.step[0],
+                job.rows.step[0], left_at(c), row_max, last);
+  }
+}
+
+}  // namespace twinops
