@@ -9,15 +9,24 @@ namespace {
 template <bool kLog, int V, int K, class Job>
 bool launch_across(Job& job, Execution& execution) {
   using F = typename Job::F;
-  job.plan = plan_across(job.rows.length, K, V, sizeof(typename Job::In));
+  job.plan = plan_across(job.rows, K, V, sizeof(typename Job::In), execution.device.index);
   const std::size_t shared = SoftmaxAcrossRoom<F>::bytes(job.plan, V);
   if (shared > static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin,
                                                          execution.device.index)))
     return false;
-  const auto kernel = job.plan.chunks == 1 ? softmax_across_kernel<kLog, Job, V, K>
-                                           : softmax_across_long_kernel<kLog, Job, V, K>;
-  launch_rows(execution, kernel, blocks_across(job.plan, job.rows.rows, V),
-              static_cast<unsigned>(job.plan.threads()), shared, 1, job);
+  // Steps cost code: few where it is slow anyway.
+  constexpr int kStep = sizeof(F) == 8 ? K : K / 4;
+  const auto launch = [&](auto kernel) {
+    launch_rows(execution, kernel, blocks_across(job.plan, job.rows.rows, V),
+                static_cast<unsigned>(job.plan.threads()), shared, job.plan.blocks, job);
+  };
+  if (job.plan.chunks > 1)
+    launch(softmax_across_long_kernel<kLog, Job, V, K>);
+  else
+    with_registers_across<K, kStep>(
+        job.plan, job.rows.length, [&]<int kRegisters>(std::integral_constant<int, kRegisters>) {
+          launch(softmax_across_kernel<kLog, Job, V, kRegisters, kStep>);
+        });
   return true;
 }
 

@@ -9,7 +9,7 @@ namespace {
 template <bool kLog, int V, int K, class Job>
 bool launch_across(Job& job, Execution& execution) {
   using F = typename Job::F;
-  job.plan = plan_across(job.rows.length, K, V, sizeof(typename Job::In));
+  job.plan = plan_across(job.rows, K, V, sizeof(typename Job::In), execution.device.index);
   const std::size_t shared = GradAcrossRoom<F>::bytes(job.plan, V);
   if (shared > static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin,
                                                          execution.device.index)))
@@ -17,7 +17,7 @@ bool launch_across(Job& job, Execution& execution) {
   const auto kernel = job.plan.chunks == 1 ? grad_across_kernel<kLog, Job, V, K>
                                            : grad_across_long_kernel<kLog, Job, V, K>;
   launch_rows(execution, kernel, blocks_across(job.plan, job.rows.rows, V),
-              static_cast<unsigned>(job.plan.threads()), shared, 1, job);
+              static_cast<unsigned>(job.plan.threads()), shared, job.plan.blocks, job);
   return true;
 }
 

@@ -3,7 +3,7 @@
 // registers as they are stored, where a block has registers for a row; else they are read twice.
 #pragma once
 
-#include "kernels_cuda/across_rows.cuh"
+#include "kernels_cuda/across_fold.cuh"
 #include "kernels_cuda/softmax_grad_kernels.cuh"
 
 namespace twinops {
@@ -61,35 +61,39 @@ struct GradChunkAcross {
                                        const AcrossStarts<3>& starts, std::int64_t begin,
                                        int left) {
     const std::int64_t* const step = job.rows.step;
-    load_across(of, job.y + starts.of[1] + begin * step[1], step[1], left, In{}, y);
-    load_across(of, job.dy + starts.of[2] + begin * step[2], step[2], left, In{}, dy);
+    load_across<0>(of, job.y + starts.of[1] + begin * step[1], step[1], left, In{}, y);
+    load_across<0>(of, job.dy + starts.of[2] + begin * step[2], step[2], left, In{}, dy);
   }
-  __device__ __forceinline__ void sum(int registers, F (&sum)[V]) const {
+  __device__ __forceinline__ void sum(F (&sum)[V]) const {
     fold_registers<K>(sum, [&](int k, F(&s)[V]) {
+      F ys[V], dys[V];
+      widen_across(y[k], ys);
+      widen_across(dy[k], dys);
 #pragma unroll
-      for (int v = 0; v < V; ++v) s[v] = F(0);
-      if (k < registers) {
-        F ys[V], dys[V];
-        widen_across(y[k], ys);
-        widen_across(dy[k], dys);
-#pragma unroll
-        for (int v = 0; v < V; ++v) s[v] = grad_term<kLog, F>(ys[v], dys[v]);
-      }
+      for (int v = 0; v < V; ++v) s[v] = grad_term<kLog, F>(ys[v], dys[v]);
     });
+  }
+  // Joined with what others have of the same chunk.
+  __device__ __forceinline__ void sum(const AcrossPlan& plan, const AcrossPlace<V>& of,
+                                      AcrossRoom<F> room, F (&s)[V]) const {
+    const auto add = [](F a, F b) { return a + b; };
+    sum(s);
+    join_lanes_across(plan, s, add);
+    join_warps_across(plan, of, room, s, add, JoinedAsItIs{});
   }
   __device__ __forceinline__ void store(const Job& job, const AcrossPlace<V>& of,
                                         const AcrossStarts<3>& starts, std::int64_t begin, int left,
                                         const F (&sum)[V]) const {
     const std::int64_t step = job.rows.step[0];
-    store_across<false, V, K>(of, job.dx + starts.of[0] + begin * step, step, left,
-                              [&](int k, F(&dx)[V]) {
-                                F ys[V], dys[V];
-                                widen_across(y[k], ys);
-                                widen_across(dy[k], dys);
+    store_across<false, 0, V, K>(
+        of, job.dx + starts.of[0] + begin * step, step, left, [&](int k, F(&dx)[V]) {
+          F ys[V], dys[V];
+          widen_across(y[k], ys);
+          widen_across(dy[k], dys);
 #pragma unroll
-                                for (int v = 0; v < V; ++v)
-                                  dx[v] = softmax_grad<kLog, F>(ys[v], dys[v], sum[v], job.scale);
-                              });
+          for (int v = 0; v < V; ++v)
+            dx[v] = softmax_grad<kLog, F>(ys[v], dys[v], sum[v], job.scale);
+        });
   }
 };
 
@@ -99,30 +103,30 @@ __global__ void __launch_bounds__(1024) grad_across_kernel(const __grid_constant
   using F = typename Job::F;
   extern __shared__ __align__(16) unsigned char memory[];
   const AcrossPlan& plan = job.plan;
-  const AcrossPlace<V> of(plan, job.rows.rows);
+  const AcrossPlace<V> of(plan, job.rows.rows, false);
   const GradAcrossRoom<F> room(memory, plan, V, of.group);
-  const AcrossStarts<3> starts = across_starts(job.rows.outer, of.row);
+  const AcrossStarts<3> starts = across_starts(plan, job.rows.outer, of.row);
   const int left = static_cast<int>(job.rows.length);
   GradChunkAcross<kLog, Job, V, K> chunk;
   F sum[V];
   chunk.load(job, of, starts, 0, left);
-  chunk.sum(of.registers(left), sum);
-  join_across(
-      plan, of, room.sum, sum, [](F a, F b) { return a + b; }, JoinedAsItIs{});
+  chunk.sum(plan, of, room.sum, sum);
 #pragma unroll
   for (F& s : sum) s = s + F(0);
   chunk.store(job, of, starts, 0, left, sum);
 }
 
-// Rows of several chunks: `at_once` of them are at work together.
+// Rows of several chunks.
 template <bool kLog, class Job, int V, int K>
 __global__ void __launch_bounds__(1024) grad_across_long_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
   extern __shared__ __align__(16) unsigned char memory[];
   const AcrossPlan& plan = job.plan;
-  const AcrossPlace<V> of(plan, job.rows.rows);
+  arrive_across(plan);
+  const AcrossPlace<V> of(plan, job.rows.rows, true);
+  const int first = static_cast<int>(blockIdx.x % plan.blocks) * plan.at_once;  // chunk
   const GradAcrossRoom<F> room(memory, plan, V, of.group);
-  const AcrossStarts<3> starts = across_starts(job.rows.outer, of.row);
+  const AcrossStarts<3> starts = across_starts(plan, job.rows.outer, of.row);
   const auto left_at = [&](int c) {
     return static_cast<int>(max(std::int64_t{0}, min(job.rows.length - std::int64_t{c} * kFoldChunk,
                                                      std::int64_t{kFoldChunk})));
@@ -130,17 +134,17 @@ __global__ void __launch_bounds__(1024) grad_across_long_kernel(const __grid_con
   GradChunkAcross<kLog, Job, V, K> chunk;
   F sum[V];
 #pragma unroll 1
-  for (int c = of.group; c - of.group < plan.chunks; c += plan.at_once) {
+  for (int c = first + of.group; c - of.group < plan.chunks; c += plan.at_work()) {
     chunk.load(job, of, starts, std::int64_t{c} * kFoldChunk, left_at(c));
-    chunk.sum(of.registers(left_at(c)), sum);
-    join_across(
-        plan, of, room.sum, sum, [](F a, F b) { return a + b; }, JoinedAsItIs{});
+    chunk.sum(plan, of, room.sum, sum);
+    if (c == first + of.group) wait_across(plan);
     if (of.warp == 0 && of.place == 0 && c < plan.chunks) {
 #pragma unroll
-      for (int v = 0; v < V; ++v) room.parts[(of.side * V + v) * plan.chunks + c] = sum[v];
+      for (int v = 0; v < V; ++v)
+        send_across(plan, room.parts + (of.side * V + v) * plan.chunks + c, sum[v]);
     }
   }
-  __syncthreads();
+  cluster_barrier(plan.blocks);
   join_chunks_across<F>(
       plan, plan.lanes() * V, [&](int row, int c) { return room.parts[row * plan.chunks + c]; },
       [](F part) { return fold_neighbours(part); },
@@ -149,8 +153,8 @@ __global__ void __launch_bounds__(1024) grad_across_long_kernel(const __grid_con
 #pragma unroll
   for (int v = 0; v < V; ++v) sum[v] = room.of_row[of.side * V + v];
 #pragma unroll 1
-  for (int c = of.group; c < plan.chunks; c += plan.at_once) {
-    if (plan.at_once < plan.chunks)
+  for (int c = first + of.group; c < plan.chunks; c += plan.at_work()) {
+    if (plan.at_work() < plan.chunks)
       chunk.load(job, of, starts, std::int64_t{c} * kFoldChunk, left_at(c));
     chunk.store(job, of, starts, std::int64_t{c} * kFoldChunk, left_at(c), sum);
   }
