@@ -82,6 +82,19 @@ __device__ __forceinline__ void write_across(T* to, compute_t<T> (&y)[V]) {
     write_words(to, narrow_words<T, V, kNumbers>(y));
 }
 
+// values[index % N], without memory: index is known at run time.
+template <int N, class F>
+__device__ __forceinline__ F pick_row(const F (&values)[N], int index) {
+  if constexpr (N == 1) {
+    return values[0];
+  } else {
+    F half[N / 2];
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) half[i] = (index & N / 2) != 0 ? values[i + N / 2] : values[i];
+    return pick_row(half, index);
+  }
+}
+
 // Where a thread is: which rows are its own, and which elements of a chunk.
 template <int V>
 struct AcrossPlace {

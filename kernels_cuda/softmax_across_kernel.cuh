@@ -64,15 +64,8 @@ struct FinishRow {
 
   __device__ __forceinline__ void by_lanes(F (&v)[V]) const {
     if (V > 1 && plan.places() >= V) {
-      F m = max[0], s = v[0];
-#pragma unroll
-      for (int e = 1; e < V; ++e) {
-        if ((of.place & (V - 1)) == e) {
-          m = max[e];
-          s = v[e];
-        }
-      }
-      const F last = finish_row<kLog>(SoftmaxPart<F>{m, s}).last;
+      const F last =
+          finish_row<kLog>(SoftmaxPart<F>{pick_row(max, of.place), pick_row(v, of.place)}).last;
 #pragma unroll
       for (int e = 0; e < V; ++e)
         v[e] = __shfl_sync(kAllLanes, last, (e << plan.lanes_log) + of.side);
