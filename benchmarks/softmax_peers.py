@@ -2,14 +2,16 @@
 """The softmax family beside PyTorch, torch.compile and Triton, in one process on one GPU.
 
   python3 benchmarks/softmax_peers.py [--library build/release/libtwinops.so] [--quick] [--ours]
-                                      [--types float32,...] [--columns 64,...]
+                                      [--types float32,...] [--columns 64,...] [--inner 1,...]
 
 Every figure is the median of CUDA-event timings with a cold L2 (benchmarks/peers.py). `share` is the
 least traffic that the job needs (a row read once and written once; backward: two reads and a
 write), over the rate of a device-to-device copy of as many bytes in the same run. Results are
-compared with PyTorch's, in double, before they are timed.
+compared with PyTorch's, in double, before they are timed. --inner n, n > 1: the rows lie along axis 1
+of [rows / n, columns, n], neighbouring rows side by side.
 """
 import argparse
+import itertools
 import json
 
 import torch
@@ -41,17 +43,21 @@ def triton_softmax(x, y):
 class Shape:
     """The figures of one shape and type, a JSON line each."""
 
-    def __init__(self, options, dtype, columns):
-        self.options, self.dtype, self.columns = options, dtype, columns
+    def __init__(self, options, dtype, columns, inner):
+        self.options, self.dtype, self.columns, self.inner = options, dtype, columns, inner
         self.milliseconds = 10 if options.quick else 60
         rows = max(1, (1 << 26) // columns)
-        self.x = torch.randn(rows, columns, device="cuda", dtype=dtype) * 4
+        shape = (rows, columns) if inner == 1 else (max(1, rows // inner), columns, inner)
+        self.axis = -1 if inner == 1 else 1
+        self.checked = max(1, 64 // inner)  # of shape[0]
+        self.x = torch.randn(shape, device="cuda", dtype=dtype) * 4
         self.y, self.dy = torch.empty_like(self.x), torch.randn_like(self.x)
         self.least = 2 * self.x.numel() * self.x.element_size()
         self.copy = peers.copy_microseconds(self.least, self.milliseconds)
 
     def line(self, **values):
-        print(json.dumps(dict(type=str(self.dtype)[6:], columns=self.columns, **values)), flush=True)
+        shape = dict(columns=self.columns, **(dict(inner=self.inner) if self.inner > 1 else {}))
+        print(json.dumps(dict(type=str(self.dtype)[6:], **shape, **values)), flush=True)
 
     def time(self, what, peer, f, moved):
         try:
@@ -62,34 +68,34 @@ class Shape:
                   share=round(self.copy / t * moved / self.least, 3))
 
     def check(self, what, out, expected):
-        error = (out[:64].double() - expected).abs().max().item()
+        error = (out[:self.checked].double() - expected).abs().max().item()
         bound = 2e-2 if out.element_size() == 2 else 1e-5
         if not error < bound * max(1.0, expected.abs().max().item()):
             self.line(what=what, wrong=error)
 
     def operators(self, ours):
         x, y, dy = self.x, self.y, self.dy
-        dx = torch.empty_like(x)
+        dx, axis, checked = torch.empty_like(x), self.axis, slice(self.checked)
         for op, peer, peer_grad in (
             ("softmax", torch.softmax, torch._softmax_backward_data),
             ("log_softmax", torch.log_softmax, torch._log_softmax_backward_data)):
-            forward = ours.call(op, x=x, out=y)
-            backward = ours.call(op + "_grad", y=y, dy=dy, dx=dx)
+            forward = ours.call(op, dict(axis=axis), x=x, out=y)
+            backward = ours.call(op + "_grad", dict(axis=axis), y=y, dy=dy, dx=dx)
             forward()
             backward()
-            self.check(op, y, peer(x[:64].double(), -1))
+            self.check(op, y, peer(x[checked].double(), axis))
             self.check(op + "_grad", dx,
-                       peer_grad(dy[:64].double(), y[:64].double(), -1, torch.float64))
+                       peer_grad(dy[checked].double(), y[checked].double(), axis, torch.float64))
             self.time(op, "twinops", forward, self.least)
             self.time(op + "_grad", "twinops", backward, self.least * 3 // 2)
             if not self.options.ours:
-                self.time(op, "torch", lambda: peer(x, -1), self.least)
-                self.time(op + "_grad", "torch", lambda: peer_grad(dy, y, -1, self.dtype),
+                self.time(op, "torch", lambda: peer(x, axis), self.least)
+                self.time(op + "_grad", "torch", lambda: peer_grad(dy, y, axis, self.dtype),
                           self.least * 3 // 2)
 
     def peers(self, compiled):
-        self.time("softmax", "torch.compile", lambda: compiled(self.x), self.least)
-        if self.columns <= 131072:
+        self.time("softmax", "torch.compile", lambda: compiled(self.x, self.axis), self.least)
+        if self.columns <= 131072 and self.inner == 1:
             self.time("softmax", "triton", lambda: triton_softmax(self.x, self.y), self.least)
 
 
@@ -101,14 +107,16 @@ def main():
     parser.add_argument("--types", default="float32,bfloat16,float16")
     parser.add_argument("--columns", default="64,128,256,512,1000,1024,2048,4096,8192,16384,32768,"
                         "50257,65536,131072,1048576")
+    parser.add_argument("--inner", default="1", help="neighbouring rows that lie side by side")
     options = parser.parse_args()
     ours = peers.Twinops(options.library)
-    compiled = torch.compile(lambda x: torch.softmax(x, -1), dynamic=False)
+    compiled = torch.compile(torch.softmax, dynamic=False)
     torch._dynamo.config.cache_size_limit = 256
     torch.manual_seed(0)
     for type_name in options.types.split(","):
-        for columns in map(int, options.columns.split(",")):
-            shape = Shape(options, getattr(torch, type_name), columns)
+        for columns, inner in itertools.product(map(int, options.columns.split(",")),
+                                                map(int, options.inner.split(","))):
+            shape = Shape(options, getattr(torch, type_name), columns, inner)
             shape.operators(ours)
             if not options.ours:
                 shape.peers(compiled)

@@ -105,6 +105,31 @@ void add_shapes(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{7}}, values, type, type);
 }
 
+// Rows that lie across memory: `inner` of them side by side, which move as one or not, in lanes, in
+// warps and in tiles that they do not fill.
+void add_across(Cases& cases, DLDataType type, const Values& values) {
+  for (std::int64_t n : {1,   2,    8,    9,    21,   31,   32,   33,   64,   100, 257,
+                         512, 1000, 1023, 1024, 1025, 2049, 3000, 4097, 5000, 9000}) {
+    cases.add({{n < 500 ? 3 : 1, n, 33}, 1}, values, type, type, n % 3 == 0);
+    cases.add({{n < 500 ? 2 : 1, n, 64}, 1}, values, type, type, n % 5 == 0);
+  }
+  for (std::int64_t inner : {1, 2, 4, 12, 31, 32, 49, 196})
+    for (std::int64_t n : {7, 21, 130, 1000, 1030})
+      cases.add({{3, n, inner}, 1}, values, type, type);
+  cases.add({{2, 21, 56, 56}, 1}, values, type, type);
+  cases.add({{3, 40, 6, 8}, 1}, values, type, type, true);
+  cases.add({{3, 40, 6, 8}, 2}, values, type, type);
+  cases.add({{300, 3, 4}, 0}, values, type, type);
+  for (std::int64_t n : {40, 600, 1100, 6000}) {
+    cases.add({{2, n, 64}, 1, {}, 1}, values, type, type);                // not aligned
+    cases.add({{2, n, 16}, 1, {20 * n, 20, 1}}, values, type, type);      // gaps between places
+    cases.add({{2, n, 20}, 1, {20 * n + 1, 20, 1}}, values, type, type);  // between planes
+    cases.add({{2, n, 24}, 1, {48 * n, 48, 2}}, values, type, type);      // between rows
+    cases.add({{2, n, 28}, 1, {28 * n, -28, 1}}, values, type, type);     // backwards
+    cases.add({{2, n, 32}, 1, {32 * n, 32, -1}}, values, type, type);
+  }
+}
+
 void add_real(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{16, 512, 512}}, values, type, type);  // a sequence of BERT-large
   cases.add({{4, 2048, 2048}}, values, type, type, true);
@@ -124,7 +149,21 @@ std::vector<Case> forward_cases(const char* op) {
   for (DLDataType type : kFloatingTypes) {
     add_shapes(cases, type, kLogits);
     add_shapes(cases, type, kSteep);
+    add_across(cases, type, kLogits);
+    add_across(cases, type, kSteep);
     add_real(cases, type, kLogits);
+    for (std::int64_t n : {5, 31, 100, 1024, 1500, 7000})
+      for (std::int64_t inner : {12, 35}) {
+        const Shape across{{2, n, inner}, 1};
+        const Values kNan{"one NaN", with(logits(), 0, n / 2 * inner, Special::minus_nan)};
+        const Values kInfinity{"one infinity", with(logits(), 0, -1, Special::infinity)};
+        const Values kLarge{"one large", with(logits(), 0, n, Special::largest)};
+        for (const Values& values : {kFar, kWhole, kFinite, kEqual, kNan, kInfinity, kLarge})
+          cases.add(across, values, type, type);
+        cases.add(across, kFar, type, type, true);
+        cases.add(across, kMasked, type, type);
+        cases.add(across, kMasked, type, type, false, true);
+      }
     for (std::int64_t n : {1, 31, 100, 1024, 1500, 8192, 40000}) {
       for (const Values& values : {kFar, kWhole, kFinite, kEqual})
         cases.add({{9, n}}, values, type, type);
@@ -152,7 +191,13 @@ std::vector<Case> backward_cases(const char* op, const Values& values,
   Cases cases(op, true);
   for (DLDataType type : kFloatingTypes) {
     add_shapes(cases, type, values);
+    add_across(cases, type, values);
     add_real(cases, type, values);
+    for (std::int64_t n : {31, 1024, 1500, 7000}) {
+      cases.add({{2, n, 12}, 1}, {"whole range", whole_range()}, type, type);
+      cases.add({{2, n, 12}, 1}, {"any finite", all_finite()}, type, type);
+      cases.add({{2, n, 35}, 1}, values, type, type, n == 1500, false, 1.0 / 3);
+    }
     for (std::int64_t n : {31, 1024, 1500, 8192, 40000}) {
       cases.add({{9, n}}, {"whole range", whole_range()}, type, type);
       cases.add({{9, n}}, {"any finite", all_finite()}, type, type);

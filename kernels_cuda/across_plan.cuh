@@ -1,0 +1,133 @@
+// How rows that lie across memory (across_rows.cuh) are shared out: which rows those are, and how
+// lanes, warps and blocks divide them.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels_cuda/row_launch.cuh"
+#include "kernels_cuda/row_starts.cuh"
+#include "numerics/fold.hpp"
+
+namespace twinops {
+
+// A tile is `lanes` * V rows. Where these have several chunks, the blocks of a cluster share them,
+// each of which has `at_once` at a time. Tiles whose rows are one warp's stand several in a block.
+struct AcrossPlan {
+  int lanes_log;  // 2^: lanes of a warp that lie side by side
+  int warps_log;  // 2^: warps that share a chunk
+  int at_once;    // chunks of a block
+  int chunks;     // of a row
+  int blocks;     // of a tile: the cluster
+  int tiles;      // of a block
+  // n / size of the innermost of the rows' axes is the upper word of n * inverse, shifted: for n
+  // below 2^31.
+  std::uint32_t inverse;
+  int inverse_shift;
+
+  TWINOPS_INLINE int lanes() const { return 1 << lanes_log; }
+  TWINOPS_INLINE int warps() const { return 1 << warps_log; }
+  TWINOPS_INLINE int places() const { return kWarp >> lanes_log; }
+  // Chunks that are at work, of those of a row.
+  TWINOPS_INLINE int at_work() const { return at_once * blocks; }
+  TWINOPS_INLINE int threads() const { return tiles * at_once * warps() * kWarp; }
+};
+
+inline constexpr std::int64_t kMostRowsAcross = 1 << 30;
+inline constexpr std::int64_t kMostChunksAcross = kWarp * kWarp;
+
+// Whether neighbouring rows of every operand lie closer than a row's own elements.
+template <int N>
+bool lies_across(const Rows<N>& rows) {
+  const int last = rows.outer.rank - 1;
+  if (last < 0 || rows.rows > kMostRowsAcross) return false;
+  const auto magnitude = [](std::int64_t x) { return x < 0 ? -x : x; };
+  for (int k = 0; k < N; ++k)
+    if (magnitude(rows.outer.stride[k][last]) >= magnitude(rows.step[k])) return false;
+  return true;
+}
+
+// Whether V neighbouring rows move as one.
+template <int N>
+bool moves_as_one(const Rows<N>& rows, const RowMemory (&memory)[N], int V) {
+  const int last = rows.outer.rank - 1;
+  bool yes = rows.outer.size[last] % V == 0;
+  for (int k = 0; k < N; ++k) {
+    const auto begin = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(memory[k].data) /
+                                                 memory[k].element);
+    yes &= begin % V == 0 && rows.step[k] % V == 0 && rows.outer.stride[k][last] == 1;
+    for (int axis = 0; axis < last; ++axis) yes &= rows.outer.stride[k][axis] % V == 0;
+  }
+  return yes;
+}
+
+// For threads that hold K elements of each of V rows of `element` bytes. Rows side by side are as
+// wide as 128 bytes, or fewer where that leaves a block small enough for two to be at work.
+template <int N>
+AcrossPlan plan_across(const Rows<N>& rows, int K, int V, int element, int device) {
+  constexpr int kWide = 128, kNarrow = 64, kWarps = 16, kMostWarps = 32;
+  const auto log2_at_least = [](std::int64_t n) {
+    int log = 0;
+    while (std::int64_t{1} << log < n) ++log;
+    return log;
+  };
+  AcrossPlan plan{};
+  const std::int64_t length = rows.length, inner = rows.outer.size[rows.outer.rank - 1];
+  plan.inverse_shift = log2_at_least(inner) - 1;  // inner > 1: other axes are left out
+  plan.inverse = static_cast<std::uint32_t>(
+      ((std::uint64_t{1} << (32 + plan.inverse_shift)) + static_cast<std::uint64_t>(inner) - 1) /
+      static_cast<std::uint64_t>(inner));
+  plan.chunks = static_cast<int>((length + kFoldChunk - 1) / kFoldChunk);
+  plan.at_once = plan.blocks = 1;
+  const std::int64_t chunk = std::min<std::int64_t>(length, kFoldChunk);
+  const auto take = [&](int bytes) {
+    plan.lanes_log = std::min(5, log2_at_least(std::max(1, bytes / (V * element))));
+    plan.warps_log = log2_at_least((chunk + K * plan.places() - 1) / (K * plan.places()));
+  };
+  if (plan.chunks == 1) {
+    // A warp that has rows for itself, then a block small enough for two to be at work. Rows that
+    // do not move as one need the width more: their ends are parts of what memory moves.
+    const auto in = [&](int bytes, int warps) {
+      take(bytes);
+      return plan.warps() <= warps;
+    };
+    if (!in(kWide, 1) && !in(kNarrow, 1) && !in(kWide, V == 1 ? kMostWarps : kWarps) &&
+        !in(kNarrow, kMostWarps))
+      take(kNarrow / 2);
+    // A thread's registers come first.
+    while (plan.lanes_log < 5 && K * plan.places() / 2 >= chunk) ++plan.lanes_log;
+    plan.tiles = plan.warps_log == 0 ? kShortThreads / kWarp : 1;
+    return plan;
+  }
+  plan.tiles = 1;
+  const bool clusters = device_attribute(cudaDevAttrComputeCapabilityMajor, device) >= 9;
+  const auto holds = [&](int bytes, int warps, int blocks) {  // the row, in registers
+    take(bytes);
+    plan.at_once = std::min(plan.chunks, warps >> plan.warps_log);
+    if (plan.at_once == 0) return false;
+    plan.blocks = std::min(clusters ? blocks : 1, (plan.chunks + plan.at_once - 1) / plan.at_once);
+    return plan.at_work() >= plan.chunks;
+  };
+  for (const int blocks : {kPortableBlocksOfRow, kMostBlocksOfRow})
+    for (const int bytes : {kNarrow, kNarrow / 2})
+      for (const int warps : {kWarps, kMostWarps})
+        if (holds(bytes, warps, blocks)) return plan;
+  // A row is read twice.
+  if (holds(kNarrow, kWarps, kPortableBlocksOfRow) || plan.at_once > 0) return plan;
+  holds(kNarrow / 2, kMostWarps, kPortableBlocksOfRow);
+  return plan;
+}
+// Calls launch(how many of K registers a thread takes) for rows of up to a chunk: kStep, or two,
+// three or more of these, a number that the compiler knows.
+template <int K, int kStep, int kRegisters = kStep, class Launch>
+void with_registers_across(const AcrossPlan& plan, std::int64_t length, Launch&& launch) {
+  if constexpr (kRegisters < K)
+    if (length > std::int64_t{plan.warps()} * plan.places() * kRegisters)
+      return with_registers_across<K, kStep, kRegisters + kStep>(plan, length, launch);
+  launch(std::integral_constant<int, kRegisters>{});
+}
+inline unsigned blocks_across(const AcrossPlan& plan, std::int64_t rows, int V) {
+  const std::int64_t of_block = std::int64_t{plan.lanes()} * V * plan.tiles;
+  return static_cast<unsigned>((rows + of_block - 1) / of_block * plan.blocks);
+}
+
+}  // namespace twinops

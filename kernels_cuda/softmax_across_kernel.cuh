@@ -1,0 +1,295 @@
+// The kernel of softmax and log_softmax over rows that lie across memory (across_rows.cuh). Rows of
+// up to a chunk, and of as many chunks as a block has warps for, stay in registers: read once,
+// written once. Longer rows are read twice, and their chunks' maxima and sums wait in shared
+// memory.
+#pragma once
+
+#include "kernels_cuda/across_fold.cuh"
+#include "kernels_cuda/softmax_share.cuh"
+
+namespace twinops {
+
+template <class In_, class Out_>
+struct SoftmaxAcrossJob {
+  using In = In_;
+  using Out = Out_;
+  using F = compute_t<In>;
+
+  const In* x;
+  Out* out;
+  Rows<2> rows;
+  AcrossPlan plan;
+  bool masked_is_zero;
+};
+
+// A block's shared memory: of the chunks at once, then, where a row has several, of the whole row.
+template <class F>
+struct SoftmaxAcrossRoom {
+  AcrossRoom<F> max, sum;
+  SoftmaxPart<F>* parts;  // [row][chunk]
+  SoftmaxRow<F>* of_row;
+  F* shift;  // [row]: what is taken from every element
+
+  __host__ __device__ static constexpr std::size_t bytes(const AcrossPlan& plan, int V) {
+    const std::size_t rows = static_cast<std::size_t>(plan.lanes()) * V;
+    const std::size_t joined =
+        plan.warps_log == 0 ? 0 : rows * (plan.warps() + 3) * plan.at_once * sizeof(F);
+    const std::size_t of_rows = rows * ((plan.chunks + 1) * sizeof(SoftmaxPart<F>) + sizeof(F));
+    return plan.chunks == 1 ? joined : joined + of_rows;
+  }
+  __device__ __forceinline__ SoftmaxAcrossRoom(void* memory, const AcrossPlan& plan, int V,
+                                               int group) {
+    const int rows = plan.lanes() * V, each = rows * (plan.warps() + 3);
+    parts = static_cast<SoftmaxPart<F>*>(memory);
+    F* of_group = static_cast<F*>(memory);
+    if (plan.chunks > 1) {
+      of_row = reinterpret_cast<SoftmaxRow<F>*>(parts + rows * plan.chunks);
+      shift = reinterpret_cast<F*>(of_row + rows);
+      of_group = shift + rows;
+    }
+    of_group += group * each;
+    max = {of_group, of_group + rows * (plan.warps() + 1)};
+    sum = {of_group, max.joined + rows};
+  }
+};
+
+// What a row of one chunk takes of its sum, which one thread computes for all that hold the row.
+template <bool kLog, int V, class F>
+struct FinishRow {
+  static constexpr bool kDear = kLog;
+  const AcrossPlan& plan;
+  const AcrossPlace<V>& of;
+  const F (&max)[V];
+  const F* max_of_rows;
+
+  __device__ __forceinline__ void by_lanes(F (&v)[V]) const {
+    if (V > 1 && plan.places() >= V) {
+      const F last =
+          finish_row<kLog>(SoftmaxPart<F>{pick_row(max, of.place), pick_row(v, of.place)}).last;
+#pragma unroll
+      for (int e = 0; e < V; ++e)
+        v[e] = __shfl_sync(kAllLanes, last, (e << plan.lanes_log) + of.side);
+    } else {
+#pragma unroll
+      for (int e = 0; e < V; ++e) v[e] = finish_row<kLog>(SoftmaxPart<F>{max[e], v[e]}).last;
+    }
+  }
+  __device__ __forceinline__ F of_row(int row, F sum) const {
+    F m = max_of_rows[row];
+    if (kind_of_row(m) == RowKind::far) m = F(0);
+    return finish_row<kLog>(SoftmaxPart<F>{m, sum}).last;
+  }
+};
+
+// A chunk of V rows in K registers each, the first kSure of which lie in the row.
+template <bool kLog, class Job, int V, int K, int kSure>
+struct ChunkAcross {
+  using In = typename Job::In;
+  using Out = typename Job::Out;
+  using F = typename Job::F;
+  F x[K][V];
+
+  // Gives the greatest of each row as well: of 16-bit elements two an instruction.
+  __device__ __forceinline__ void load(const AcrossPlan& plan, const AcrossPlace<V>& of,
+                                       const In* at, std::int64_t step, int left, F (&max)[V]) {
+    rows_across_t<In, V> packs[K];
+    load_across<kSure>(of, at, step, left, kPad<In>, packs);
+#pragma unroll
+    for (int k = 0; k < K; ++k) widen_across(packs[k], x[k]);
+    if constexpr (sizeof(In) == 2 && V > 1) {
+      rows_across_t<In, V> greatest = packs[0];
+#pragma unroll
+      for (int k = 1; k < K; ++k)
+#pragma unroll
+        for (int i = 0; i < V / 2; ++i)
+          greatest.of[i] = greater_two<In>(greatest.of[i], packs[k].of[i]);
+      join_lanes_across(plan, greatest.of, greater_two<In>);
+#pragma unroll
+      for (std::uint32_t& two : greatest.of) two = greater_two<In>(two, two);  // one NaN
+      widen_across(greatest, max);
+    } else {
+      find_greatest(max);
+      join_lanes_across(plan, max, [](F a, F b) { return greatest_or_nan(a, b); });
+    }
+  }
+  // Takes `by` from every element of a row.
+  __device__ __forceinline__ void move(int v, F by) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) x[k][v] = x[k][v] - by;
+  }
+  __device__ __forceinline__ void find_greatest(F (&max)[V]) const {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      max[v] = x[0][v];
+#pragma unroll
+      for (int k = 1; k < K; ++k) max[v] = greatest_or_nan(max[v], x[k][v]);
+    }
+  }
+  // The sums of weights over registers; x becomes the weights, unless it is kept (kLog).
+  __device__ __forceinline__ void weigh(const F (&max)[V], F (&sum)[V]) {
+    WeightScale<F> scale[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v) scale[v] = weight_scale(max[v]);
+    fold_registers<K>(sum, [&](int k, F(&s)[V]) {
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        s[v] = weight(x[k][v], scale[v]);
+        if constexpr (!kLog) x[k][v] = s[v];
+      }
+    });
+  }
+  // x becomes the row first: stores that reuse registers wait for those before them.
+  __device__ __forceinline__ void store(const Job& job, const AcrossPlace<V>& of, Out* at, int left,
+                                        const F (&max)[V], const F (&last)[V]) {
+    const std::int64_t step = job.rows.step[0];
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+#pragma unroll
+      for (int v = 0; v < V; ++v)
+        x[k][v] = kLog ? log_softmax(x[k][v], max[v], last[v]) : x[k][v] * last[v];
+    store_across<sizeof(F) == 4, kSure, V, K>(of, at, step, left, [&](int k, F(&y)[V]) {
+#pragma unroll
+      for (int v = 0; v < V; ++v) y[v] = x[k][v];
+    });
+    if (all_ordinary(max)) return;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const RowKind kind = kind_of_row(max[v]);
+      if (kind != RowKind::ordinary)  // stored once more
+        fill_row_across(of, at + v, step, left,
+                        narrow<Out>(special_row<F>(kind, job.masked_is_zero, kLog)));
+    }
+  }
+  __device__ __forceinline__ static bool all_ordinary(const F (&max)[V]) {
+    bool yes = true;
+#pragma unroll
+    for (int v = 0; v < V; ++v) yes &= abs(max[v]) <= kExpReach<F>;
+    return yes;
+  }
+};
+
+// Rows of up to a chunk, in K registers of a thread, the last kMaybe of which may lie beyond the
+// row.
+template <bool kLog, class Job, int V, int K, int kMaybe>
+__global__ void __launch_bounds__(1024) softmax_across_kernel(const __grid_constant__ Job job) {
+  using F = typename Job::F;
+  using Chunk = ChunkAcross<kLog, Job, V, K, K - kMaybe>;
+  extern __shared__ __align__(16) unsigned char memory[];
+  const AcrossPlan& plan = job.plan;
+  const AcrossPlace<V> of(plan, job.rows.rows, false);
+  const SoftmaxAcrossRoom<F> room(memory, plan, V, of.group);
+  const AcrossStarts<2> starts = across_starts(plan, job.rows.outer, of.row);
+  const int left = static_cast<int>(job.rows.length);
+  Chunk chunk;
+  F max[V], last[V];
+  chunk.load(plan, of, job.x + starts.of[1], job.rows.step[1], left, max);
+  join_warps_across(
+      plan, of, room.max, max, [](F a, F b) { return greatest_or_nan(a, b); }, JoinedAsItIs{});
+  if (!Chunk::all_ordinary(max)) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      if (kind_of_row(max[v]) != RowKind::far) continue;
+      chunk.move(v, max[v]);
+      max[v] = F(0);
+    }
+  }
+  chunk.weigh(max, last);
+  const auto add = [](F a, F b) { return a + b; };
+  join_lanes_across(plan, last, add);
+  join_warps_across(plan, of, room.sum, last, add,
+                    FinishRow<kLog, V, F>{plan, of, max, room.max.joined});
+  chunk.store(job, of, job.out + starts.of[0], left, max, last);
+}
+
+// Rows of several chunks.
+template <bool kLog, class Job, int V, int K>
+__global__ void __launch_bounds__(1024)
+    softmax_across_long_kernel(const __grid_constant__ Job job) {
+  using F = typename Job::F;
+  extern __shared__ __align__(16) unsigned char memory[];
+  const AcrossPlan& plan = job.plan;
+  arrive_across(plan);
+  const AcrossPlace<V> of(plan, job.rows.rows, true);
+  const int first = static_cast<int>(blockIdx.x % plan.blocks) * plan.at_once;  // chunk
+  const SoftmaxAcrossRoom<F> room(memory, plan, V, of.group);
+  const AcrossStarts<2> starts = across_starts(plan, job.rows.outer, of.row);
+  const auto left_at = [&](int c) {
+    return static_cast<int>(max(std::int64_t{0}, min(job.rows.length - std::int64_t{c} * kFoldChunk,
+                                                     std::int64_t{kFoldChunk})));
+  };
+  ChunkAcross<kLog, Job, V, K, 0> chunk;
+  bool moved = false;
+  const auto load = [&](int c, F(&max)[V]) {
+    chunk.load(plan, of, job.x + starts.of[1] + c * kFoldChunk * job.rows.step[1], job.rows.step[1],
+               left_at(c), max);
+    if (!moved) return;
+#pragma unroll
+    for (int v = 0; v < V; ++v) chunk.move(v, room.shift[of.side * V + v]);
+    chunk.find_greatest(max);
+    join_lanes_across(plan, max, [](F a, F b) { return greatest_or_nan(a, b); });
+  };
+  const auto part_of = [&](int v, int c) -> SoftmaxPart<F>& {
+    return room.parts[(of.side * V + v) * plan.chunks + c];
+  };
+
+  F row_max[V];
+  while (true) {
+#pragma unroll 1
+    for (int c = first + of.group; c - of.group < plan.chunks; c += plan.at_work()) {
+      F max[V], sum[V];
+      const auto add = [](F a, F b) { return a + b; };
+      load(c, max);
+      join_warps_across(
+          plan, of, room.max, max, [](F a, F b) { return greatest_or_nan(a, b); }, JoinedAsItIs{});
+      chunk.weigh(max, sum);
+      join_lanes_across(plan, sum, add);
+      join_warps_across(plan, of, room.sum, sum, add, JoinedAsItIs{});
+      if (c == first + of.group) wait_across(plan);
+      if (of.warp == 0 && of.place == 0 && c < plan.chunks) {
+#pragma unroll
+        for (int v = 0; v < V; ++v)
+          send_across(plan, &part_of(v, c), SoftmaxPart<F>{max[v], sum[v]});
+      }
+    }
+    cluster_barrier(plan.blocks);
+    join_chunks_across<SoftmaxPart<F>>(
+        plan, plan.lanes() * V, [&](int row, int c) { return room.parts[row * plan.chunks + c]; },
+        [](SoftmaxPart<F> part) {
+          SoftmaxPart<F> row{greatest_of_lanes<kWarp>(part.max), F(0)};
+          row.sum = fold_neighbours(part.sum_under(row.n()));
+          return row;
+        },
+        [&](int row, SoftmaxPart<F> part) { room.of_row[row] = finish_row<kLog>(part); });
+    __syncthreads();
+    bool far = false;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      row_max[v] = room.of_row[of.side * V + v].max;
+      far |= kind_of_row(row_max[v]) == RowKind::far;
+    }
+    if (__syncthreads_or(far) == 0) break;  // the same in every block of the cluster
+    for (int row = threadIdx.x; row < plan.lanes() * V; row += blockDim.x) {
+      const F max = room.of_row[row].max;
+      room.shift[row] = kind_of_row(max) == RowKind::far ? max : F(0);
+    }
+    moved = true;
+    cluster_barrier(plan.blocks);
+    arrive_across(plan);
+  }
+
+#pragma unroll 1
+  for (int c = first + of.group; c < plan.chunks; c += plan.at_work()) {
+    F max[V], last[V];
+    const bool kept = plan.at_work() >= plan.chunks;
+    if (!kept) load(c, max);
+#pragma unroll
+    for (int v = 0; v < V; ++v) max[v] = part_of(v, c).max;
+    if (!kLog && !kept) chunk.weigh(max, last);
+#pragma unroll
+    for (int v = 0; v < V; ++v) last[v] = last_of_chunk<kLog>(room.of_row[of.side * V + v], max[v]);
+    chunk.store(job, of, job.out + starts.of[0] + c * kFoldChunk * job.rows.step[0], left_at(c),
+                row_max, last);
+  }
+}
+
+}  // namespace twinops

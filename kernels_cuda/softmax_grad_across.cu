@@ -1,0 +1,58 @@
+// softmax_grad and log_softmax_grad over rows that lie across memory: which calls those are, and
+// how they are launched.
+#include "kernels_cuda/softmax_across.hpp"
+#include "kernels_cuda/softmax_grad_across_kernel.cuh"
+
+namespace twinops {
+namespace {
+
+template <bool kLog, int V, int K, class Job>
+bool launch_across(Job& job, Execution& execution) {
+  using F = typename Job::F;
+  job.plan = plan_across(job.rows, K, V, sizeof(typename Job::In), execution.device.index);
+  const std::size_t shared = GradAcrossRoom<F>::bytes(job.plan, V);
+  if (shared > static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                                         execution.device.index)))
+    return false;
+  const auto kernel = job.plan.chunks == 1 ? grad_across_kernel<kLog, Job, V, K>
+                                           : grad_across_long_kernel<kLog, Job, V, K>;
+  launch_rows(execution, kernel, blocks_across(job.plan, job.rows.rows, V),
+              static_cast<unsigned>(job.plan.threads()), shared, job.plan.blocks, job);
+  return true;
+}
+
+// A thread holds 128 bytes of y and dy, four rows wide where they move as one.
+template <bool kLog, class T>
+bool launch_type(const SoftmaxGradArguments& a, Execution& execution) {
+  constexpr int V = sizeof(T) == 8 ? 2 : 4;
+  constexpr int kPacks = 64 / static_cast<int>(V * sizeof(T));
+  constexpr int kSingle = 64 / static_cast<int>(sizeof(compute_t<T>));
+  GradAcrossJob<T, T> job{static_cast<const T*>(a.y),
+                          static_cast<const T*>(a.dy),
+                          static_cast<T*>(a.dx),
+                          a.rows,
+                          {},
+                          static_cast<compute_t<T>>(a.scale)};
+  return moves_as_one<3>(a.rows, {{a.dx, sizeof(T)}, {a.y, sizeof(T)}, {a.dy, sizeof(T)}}, V)
+             ? launch_across<kLog, V, kPacks>(job, execution)
+             : launch_across<kLog, 1, kSingle>(job, execution);
+}
+
+template <class T>
+bool launch(bool log, const SoftmaxGradArguments& a, Execution& execution) {
+  return log ? launch_type<true, T>(a, execution) : launch_type<false, T>(a, execution);
+}
+
+}  // namespace
+
+bool run_softmax_grad_across(bool log, const SoftmaxGradArguments& a, Execution& execution) {
+  if (a.rows.rows == 0 || a.rows.length == 0 || a.types.in != a.types.out ||
+      a.rows.length > kMostChunksAcross * kFoldChunk || !lies_across(a.rows))
+    return false;
+  const CurrentDevice current(execution.device.index);
+  bool done = false;
+  with_floating_type(a.types.in, [&]<class T>(TypeTag<T>) { done = launch<T>(log, a, execution); });
+  return done;
+}
+
+}  // namespace twinops

@@ -1,0 +1,163 @@
+// The kernels of softmax_grad and log_softmax_grad over rows that lie across memory
+// (across_rows.cuh): as softmax_across_kernel.cuh, with a plain folded sum. y and dy stay in
+// registers as they are stored, where a block has registers for a row; else they are read twice.
+#pragma once
+
+#include "kernels_cuda/across_fold.cuh"
+#include "kernels_cuda/softmax_grad_kernels.cuh"
+
+namespace twinops {
+
+template <class In_, class Out_>
+struct GradAcrossJob {
+  using In = In_;
+  using Out = Out_;
+  using F = compute_t<In>;
+
+  const In* y;
+  const In* dy;
+  Out* dx;
+  Rows<3> rows;
+  AcrossPlan plan;
+  F scale;
+};
+
+// A block's shared memory: of the chunks at once, then, where a row has several, of the whole row.
+template <class F>
+struct GradAcrossRoom {
+  AcrossRoom<F> sum;
+  F* parts;   // [row][chunk]
+  F* of_row;  // [row]
+
+  __host__ __device__ static constexpr std::size_t bytes(const AcrossPlan& plan, int V) {
+    const std::size_t rows = static_cast<std::size_t>(plan.lanes()) * V;
+    const std::size_t joined = plan.warps_log == 0 ? 0 : rows * (plan.warps() + 2) * plan.at_once;
+    return (plan.chunks == 1 ? joined : joined + rows * (plan.chunks + 1)) * sizeof(F);
+  }
+  __device__ __forceinline__ GradAcrossRoom(void* memory, const AcrossPlan& plan, int V,
+                                            int group) {
+    const int rows = plan.lanes() * V;
+    F* of_group = static_cast<F*>(memory);
+    if (plan.chunks > 1) {
+      parts = of_group;
+      of_row = parts + rows * plan.chunks;
+      of_group = of_row + rows;
+    }
+    of_group += group * rows * (plan.warps() + 2);
+    sum = {of_group, of_group + rows * (plan.warps() + 1)};
+  }
+};
+
+// A chunk of V rows in K registers each, of y and of dy.
+template <bool kLog, class Job, int V, int K>
+struct GradChunkAcross {
+  using In = typename Job::In;
+  using Out = typename Job::Out;
+  using F = typename Job::F;
+  using Packs = rows_across_t<In, V>;
+  Packs y[K], dy[K];
+
+  __device__ __forceinline__ void load(const Job& job, const AcrossPlace<V>& of,
+                                       const AcrossStarts<3>& starts, std::int64_t begin,
+                                       int left) {
+    const std::int64_t* const step = job.rows.step;
+    load_across<0>(of, job.y + starts.of[1] + begin * step[1], step[1], left, In{}, y);
+    load_across<0>(of, job.dy + starts.of[2] + begin * step[2], step[2], left, In{}, dy);
+  }
+  __device__ __forceinline__ void sum(F (&sum)[V]) const {
+    fold_registers<K>(sum, [&](int k, F(&s)[V]) {
+      F ys[V], dys[V];
+      widen_across(y[k], ys);
+      widen_across(dy[k], dys);
+#pragma unroll
+      for (int v = 0; v < V; ++v) s[v] = grad_term<kLog, F>(ys[v], dys[v]);
+    });
+  }
+  // Joined with what others have of the same chunk.
+  __device__ __forceinline__ void sum(const AcrossPlan& plan, const AcrossPlace<V>& of,
+                                      AcrossRoom<F> room, F (&s)[V]) const {
+    const auto add = [](F a, F b) { return a + b; };
+    sum(s);
+    join_lanes_across(plan, s, add);
+    join_warps_across(plan, of, room, s, add, JoinedAsItIs{});
+  }
+  __device__ __forceinline__ void store(const Job& job, const AcrossPlace<V>& of,
+                                        const AcrossStarts<3>& starts, std::int64_t begin, int left,
+                                        const F (&sum)[V]) const {
+    const std::int64_t step = job.rows.step[0];
+    store_across<false, 0, V, K>(
+        of, job.dx + starts.of[0] + begin * step, step, left, [&](int k, F(&dx)[V]) {
+          F ys[V], dys[V];
+          widen_across(y[k], ys);
+          widen_across(dy[k], dys);
+#pragma unroll
+          for (int v = 0; v < V; ++v)
+            dx[v] = softmax_grad<kLog, F>(ys[v], dys[v], sum[v], job.scale);
+        });
+  }
+};
+
+// Rows of up to a chunk.
+template <bool kLog, class Job, int V, int K>
+__global__ void __launch_bounds__(1024) grad_across_kernel(const __grid_constant__ Job job) {
+  using F = typename Job::F;
+  extern __shared__ __align__(16) unsigned char memory[];
+  const AcrossPlan& plan = job.plan;
+  const AcrossPlace<V> of(plan, job.rows.rows, false);
+  const GradAcrossRoom<F> room(memory, plan, V, of.group);
+  const AcrossStarts<3> starts = across_starts(plan, job.rows.outer, of.row);
+  const int left = static_cast<int>(job.rows.length);
+  GradChunkAcross<kLog, Job, V, K> chunk;
+  F sum[V];
+  chunk.load(job, of, starts, 0, left);
+  chunk.sum(plan, of, room.sum, sum);
+#pragma unroll
+  for (F& s : sum) s = s + F(0);
+  chunk.store(job, of, starts, 0, left, sum);
+}
+
+// Rows of several chunks.
+template <bool kLog, class Job, int V, int K>
+__global__ void __launch_bounds__(1024) grad_across_long_kernel(const __grid_constant__ Job job) {
+  using F = typename Job::F;
+  extern __shared__ __align__(16) unsigned char memory[];
+  const AcrossPlan& plan = job.plan;
+  arrive_across(plan);
+  const AcrossPlace<V> of(plan, job.rows.rows, true);
+  const int first = static_cast<int>(blockIdx.x % plan.blocks) * plan.at_once;  // chunk
+  const GradAcrossRoom<F> room(memory, plan, V, of.group);
+  const AcrossStarts<3> starts = across_starts(plan, job.rows.outer, of.row);
+  const auto left_at = [&](int c) {
+    return static_cast<int>(max(std::int64_t{0}, min(job.rows.length - std::int64_t{c} * kFoldChunk,
+                                                     std::int64_t{kFoldChunk})));
+  };
+  GradChunkAcross<kLog, Job, V, K> chunk;
+  F sum[V];
+#pragma unroll 1
+  for (int c = first + of.group; c - of.group < plan.chunks; c += plan.at_work()) {
+    chunk.load(job, of, starts, std::int64_t{c} * kFoldChunk, left_at(c));
+    chunk.sum(plan, of, room.sum, sum);
+    if (c == first + of.group) wait_across(plan);
+    if (of.warp == 0 && of.place == 0 && c < plan.chunks) {
+#pragma unroll
+      for (int v = 0; v < V; ++v)
+        send_across(plan, room.parts + (of.side * V + v) * plan.chunks + c, sum[v]);
+    }
+  }
+  cluster_barrier(plan.blocks);
+  join_chunks_across<F>(
+      plan, plan.lanes() * V, [&](int row, int c) { return room.parts[row * plan.chunks + c]; },
+      [](F part) { return fold_neighbours(part); },
+      [&](int row, F part) { room.of_row[row] = part + F(0); });
+  __syncthreads();
+#pragma unroll
+  for (int v = 0; v < V; ++v) sum[v] = room.of_row[of.side * V + v];
+#pragma unroll 1
+  for (int c = first + of.group; c < plan.chunks; c += plan.at_work()) {
+    if (plan.at_work() < plan.chunks)
+      chunk.load(job, of, starts, std::int64_t{c} * kFoldChunk, left_at(c));
+    chunk.store(job, of, starts, std::int64_t{c} * kFoldChunk, left_at(c), sum);
+  }
+}
+
+}  // namespace twinops
