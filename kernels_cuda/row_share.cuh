@@ -126,11 +126,19 @@ class Share {
   template <class T>
   __device__ __forceinline__ void load(const T* at, std::int64_t step, T pad,
                                        Pack<T, V> (&packs)[R]) const {
-    if (V > 1 && !kRagged && full()) {  // the same, in fewer instructions
+    all_whole() ? load_whole(at, packs) : load_checked(at, step, pad, packs);
+  }
+  // The two halves of it, for those who load from several places under one condition: else the
+  // compiler, where the ways meet, waits for one load before the next is sent.
+  __device__ __forceinline__ bool all_whole() const { return V > 1 && !kRagged && full(); }
+  template <class T>
+  __device__ __forceinline__ void load_whole(const T* at, Pack<T, V> (&packs)[R]) const {
 #pragma unroll
-      for (int r = 0; r < R; ++r) packs[r] = read_pack<T, V>(at + slot(r));
-      return;
-    }
+    for (int r = 0; r < R; ++r) packs[r] = read_pack<T, V>(at + slot(r));
+  }
+  template <class T>
+  __device__ __forceinline__ void load_checked(const T* at, std::int64_t step, T pad,
+                                               Pack<T, V> (&packs)[R]) const {
     const T* from = V == 1 ? at + lane_ * step : at;
 #pragma unroll
     for (int r = 0; r < R; ++r) {
@@ -141,8 +149,9 @@ class Share {
     bring(read_edges(at, pad), packs);
   }
   // Stores pack r as f(r, y) gives it, which is no NaN or, where kNumbers is false, may be. All
-  // lanes of the warp.
-  template <bool kNumbers = false, class T, class F>
+  // lanes of the warp. kInTurn: f is long, and a pack is to be on its way before the next one is
+  // computed; else the compiler brings them all together.
+  template <bool kNumbers = false, bool kInTurn = false, class T, class F>
   __device__ __forceinline__ void store(T* at, std::int64_t step, F&& f) const {
     if constexpr (V == 1) {
       at += lane_ * step;
@@ -156,6 +165,7 @@ class Share {
     } else if constexpr (!kRagged) {
 #pragma unroll
       for (int r = 0; r < R; ++r) {
+        if (kInTurn && slot(r) >= left_) continue;  // a branch, which nothing moves across
         compute_t<T> y[V];
         f(r, y);
         const Words<T, V> words = narrow_words<T, V, kNumbers>(y);

@@ -38,8 +38,13 @@ struct GradShare {
 
   __device__ __forceinline__ void load(const S& share, const In* y_at, std::int64_t y_step,
                                        const In* dy_at, std::int64_t dy_step) {
-    share.load(y_at, y_step, In{}, y);
-    share.load(dy_at, dy_step, In{}, dy);
+    if (share.all_whole()) {
+      share.load_whole(y_at, y);
+      share.load_whole(dy_at, dy);
+    } else {
+      share.load_checked(y_at, y_step, In{}, y);
+      share.load_checked(dy_at, dy_step, In{}, dy);
+    }
   }
   // The first of V gradients of pack r, and the next ones.
   template <class Of>
@@ -69,11 +74,11 @@ struct GradShare {
       }
     }
   }
-  template <bool kLog, class Out>
+  template <bool kLog, bool kInTurn = false, class Out>
   __device__ __forceinline__ void store(const S& share, Out* at, std::int64_t step, F sum,
                                         F scale) const {
     const auto store_by = [&](auto&& grad_of) {
-      share.store(at, step, [&](int r, F(&dx)[V]) {
+      share.template store<false, kInTurn>(at, step, [&](int r, F(&dx)[V]) {
         each(r, [&](int e, F y, F dy) { dx[e] = grad_of(y, dy); });
       });
     };
@@ -154,7 +159,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
     __syncthreads();
     const F sum = join_sums(sums, blockDim.x / kWarp);
     of_lane.template forget<kLog>();
-    of_lane.template store<kLog>(share, job.dx + at(0), step[0], sum, job.scale);
+    of_lane.template store<kLog, kLog>(share, job.dx + at(0), step[0], sum, job.scale);
     if (r + gridDim.x < job.rows.rows) __syncthreads();  // before the next row's sums come
   }
 }
@@ -210,7 +215,8 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
     sums.bring(turn, chunk, of_lane.template sum<kLog>());
     const F sum = sums.joined(turn++, join_sums<F>, [](F sum) { return sum; });
     of_lane.template forget<kLog>();
-    of_lane.template store<kLog>(share_of(starts), job.dx + starts.of[0], step[0], sum, job.scale);
+    of_lane.template store<kLog, kLog>(share_of(starts), job.dx + starts.of[0], step[0], sum,
+                                       job.scale);
   }
   sums.leave();
 }
