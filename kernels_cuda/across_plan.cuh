@@ -116,6 +116,7 @@ AcrossPlan plan_across(const Rows<N>& rows, int K, int V, int element, int devic
   holds(kNarrow / 2, kMostWarps, kPortableBlocksOfRow);
   return plan;
 }
+
 // Calls launch(how many of K registers a thread takes) for rows of up to a chunk: kStep, or two,
 // three or more of these, a number that the compiler knows.
 template <int K, int kStep, int kRegisters = kStep, class Launch>
@@ -125,6 +126,7 @@ void with_registers_across(const AcrossPlan& plan, std::int64_t length, Launch&&
       return with_registers_across<K, kStep, kRegisters + kStep>(plan, length, launch);
   launch(std::integral_constant<int, kRegisters>{});
 }
+
 inline unsigned blocks_across(const AcrossPlan& plan, std::int64_t rows, int V) {
   const std::int64_t of_block = std::int64_t{plan.lanes()} * V * plan.tiles;
   return static_cast<unsigned>((rows + of_block - 1) / of_block * plan.blocks);
