@@ -125,7 +125,7 @@ class SoftmaxColumns {
       max[r] = row.max;
       t.sum[r] = row.sum;
       if (kind_of_row(row.max) != RowKind::ordinary) {
-        t.sum[r] = row.max - row.max;
+        t.sum[r] = special_row<Compute>(RowKind::nan, false, kLog);
         t.special = true;
       } else {
         t.last[r] = kLog ? log_of_sum(row) : Compute(1) / row.sum;
