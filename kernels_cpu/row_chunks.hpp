@@ -32,7 +32,8 @@ TWINOPS_INLINE bool is_streamed(std::int64_t runs, std::int64_t run) {
   return bytes >= kStreamedRun && runs >= kStreamedOutput / bytes;
 }
 
-// n elements: whole lines are streamed, what is left at the ends is not.
+// n elements: whole lines are streamed, what is left at the ends is not. Tried and left: vectors
+// streamed as they are computed where rows begin at a line: a twentieth faster at most.
 template <class Isa, class T>
 TWINOPS_INLINE void stream_elements(T* to, const T* from, int n) {
   using Batch = typename Vec<float, Isa>::Batch;

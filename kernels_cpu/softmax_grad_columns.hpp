@@ -3,7 +3,8 @@
 //
 // Memory: y and dy of rows of one chunk are read once, in runs of a tile's width, into a buffer;
 // those of longer ones twice. dx is written once. Order: docs/softmax.md; the fold runs over
-// vectors.
+// vectors. Tried and left: buffers of half the size, whose runs are a line at a thousand elements:
+// 1.7 times as long.
 #pragma once
 
 #include "kernels_cpu/row_tiles.hpp"
@@ -17,7 +18,7 @@ class GradColumns {
  public:
   using Compute = compute_t<In>;
   using V = Vec<Compute, Isa>;
-  static constexpr int kRoom = kTileBytes / 2 / static_cast<int>(sizeof(Compute));
+  static constexpr int kRoom = kTileBytes / static_cast<int>(sizeof(Compute));
 
   GradColumns(const SoftmaxGradArguments& a, bool streamed) : a_(a), streamed_(streamed) {}
 

@@ -5,6 +5,7 @@
 // Memory: rows are read once into a buffer of padded rows, and written once from there; a vector
 // that begins in a row ends in it, so the last one of a row overlaps the one before it. Order:
 // docs/softmax.md. Rows that are not all ordinary are left to softmax_rows.hpp, nothing written.
+// Rows shorter than a vector leave lanes empty, and are slower for it than they need be.
 #pragma once
 
 #include "kernels_cpu/across.hpp"
