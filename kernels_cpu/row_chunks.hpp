@@ -15,12 +15,48 @@
 
 namespace twinops {
 
-// A row of T's, `step` elements apart.
+// A row of T's, `step` elements apart. Streamed: what is written goes past the caches.
 template <class T, class Isa>
 struct RowView {
   T* data;
   std::int64_t step;
+  bool streamed = false;
 };
+
+// Whether an output of runs of so many elements is streamed: no cache would hold it until somebody
+// reads it. A line is then not read before it is written.
+inline constexpr std::int64_t kStreamedOutput = std::int64_t{1} << 25, kStreamedRun = 256;  // bytes
+template <class T>
+TWINOPS_INLINE bool is_streamed(std::int64_t runs, std::int64_t run) {
+  const std::int64_t bytes = run * std::int64_t{sizeof(T)};
+  return bytes >= kStreamedRun && runs >= kStreamedOutput / bytes;
+}
+
+// n elements: whole lines are streamed, what is left at the ends is not. Tried and left: vectors
+// streamed as they are computed where rows begin at a line: a twentieth faster at most.
+template <class Isa, class T>
+TWINOPS_INLINE void stream_elements(T* to, const T* from, int n) {
+  using Batch = typename Vec<float, Isa>::Batch;
+  constexpr std::uintptr_t kLine = 64;
+  const auto bytes = static_cast<std::uintptr_t>(n) * sizeof(T);
+  const std::uintptr_t head = -reinterpret_cast<std::uintptr_t>(to) % kLine;
+  auto* out = reinterpret_cast<char*>(to);
+  const auto* in = reinterpret_cast<const char*>(from);
+  if (bytes < head + kLine) {
+    __builtin_memcpy(out, in, bytes);
+    return;
+  }
+  if (head != 0) __builtin_memcpy(out, in, head);
+  std::uintptr_t i = head;
+  for (; i + kLine <= bytes; i += kLine) {
+    for (std::uintptr_t k = i; k < i + kLine; k += sizeof(Batch)) {
+      Batch v;
+      __builtin_memcpy(&v, in + k, sizeof(v));
+      isa::stream(reinterpret_cast<float*>(out + k), v);
+    }
+  }
+  if (i != bytes) __builtin_memcpy(out + i, in + i, bytes - i);
+}
 
 // A vector into a buffer of its own type; NaNs as they are.
 template <class F, class Isa>
@@ -35,6 +71,21 @@ TWINOPS_INLINE int padded(int n) {
   int p = Vec<F, Isa>::kLanes;
   while (p < n) p *= 2;
   return p;
+}
+
+// n elements, 1 at least and fewer than kBelow, a power of two: in two pieces that overlap, which
+// is faster than a call.
+template <int kBelow, class T>
+TWINOPS_INLINE void copy_few(T* to, const T* from, int n) {
+  constexpr int kPiece = kBelow / 2;
+  if constexpr (kPiece == 1) {
+    *to = *from;
+  } else if (n >= kPiece) {
+    __builtin_memcpy(to, from, kPiece * sizeof(T));
+    __builtin_memcpy(to + n - kPiece, from + n - kPiece, kPiece * sizeof(T));
+  } else {
+    copy_few<kPiece>(to, from, n);
+  }
 }
 
 // Calls f(j, vector) for the n elements of x from `first` on, `pad` in the places up to padded(n).
@@ -57,7 +108,7 @@ TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int 
   for (int i = 0; i < kLanes; ++i) tail[i] = pad;
   const typename compute_vec<T, Isa>::Batch padding = load<Isa>(tail).v;
   if (j < n) {
-    __builtin_memcpy(tail, from + j, static_cast<std::size_t>(n - j) * sizeof(T));
+    copy_few<kLanes>(tail, from + j, n - j);
     f(j, load<Isa>(tail));
     j += kLanes;
   }
@@ -65,8 +116,8 @@ TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int 
 }
 
 // Writes n elements of out from `first` on: f(j) gives the vector of element first + j. kCanonical:
-// it holds no NaN but the canonical one.
-template <bool kCanonical = false, class T, class Isa, class Step>
+// it holds no NaN but the canonical one. kAnywhere: f may be asked for any j, not vectors' alone.
+template <bool kCanonical = false, bool kAnywhere = false, class T, class Isa, class Step>
 TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, Step&& f) {
   const auto put = [](T* at, compute_vec<T, Isa> y) {
     if constexpr (kCanonical)
@@ -77,32 +128,36 @@ TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, 
   constexpr int kLanes = compute_vec<T, Isa>::kLanes;
   T* to = out.data + first * out.step;
   alignas(64) T buffer[kFoldChunk];
-  T* const target = out.step == 1 ? to : buffer;
+  T* const target = out.step == 1 && !out.streamed ? to : buffer;
   int j = 0;
   for (; j + kLanes <= n; j += kLanes) put(target + j, f(j));
-  if (j < n) {
+  if (kAnywhere && j < n && n >= kLanes) {
+    put(target + n - kLanes, f(n - kLanes));
+  } else if (j < n) {
     T tail[kLanes];
     put(tail, f(j));
-    __builtin_memcpy(target + j, tail, static_cast<std::size_t>(n - j) * sizeof(T));
+    copy_few<kLanes>(target + j, tail, n - j);
   }
+  if (out.streamed) return stream_elements<Isa>(to, buffer, n);
   if (out.step != 1)
     for (int i = 0; i < n; ++i) to[i * out.step] = buffer[i];
 }
 
-// The fold of s[0..n), n a power of two and a vector at least. s is overwritten.
+// The fold of s[0..n) until one vector is left, n a power of two and a vector at least. s is
+// overwritten.
 template <class F, class Isa>
-TWINOPS_INLINE F fold_vectors(F* s, int n) {
+TWINOPS_INLINE Vec<F, Isa> fold_vectors(F* s, int n) {
   using V = Vec<F, Isa>;
   for (int half = n / 2; half >= V::kLanes; half /= 2)
     for (int j = 0; j < half; j += V::kLanes)
       save(s + j, load<Isa>(s + j) + load<Isa>(s + j + half));
-  return isa::fold_lanes(load<Isa>(s).v);
+  return load<Isa>(s);
 }
 
-// The fold of f(j), j = 0, kLanes, ... n, n a power of two and eight vectors at least: eight
+// The same of f(j), j = 0, kLanes, ... n, n a power of two and eight vectors at least: eight
 // vectors of a residue are added before any is stored.
 template <class F, class Isa, class Term>
-TWINOPS_INLINE F fold_eighths(int n, Term&& f) {
+TWINOPS_INLINE Vec<F, Isa> fold_eighths(int n, Term&& f) {
   using V = Vec<F, Isa>;
   alignas(64) F s[kFoldChunk / 8];
   const int step = n / 8;
@@ -116,15 +171,21 @@ TWINOPS_INLINE F fold_eighths(int n, Term&& f) {
 
 // The same of any number of vectors.
 template <class F, class Isa, class Term>
-TWINOPS_INLINE F fold_terms(int n, Term&& f) {
+TWINOPS_INLINE Vec<F, Isa> fold_to_vector(int n, Term&& f) {
   using V = Vec<F, Isa>;
-  if (n == V::kLanes) return isa::fold_lanes(f(0).v);
-  if (n == 2 * V::kLanes) return isa::fold_lanes((f(0) + f(V::kLanes)).v);
+  if (n == V::kLanes) return f(0);
+  if (n == 2 * V::kLanes) return f(0) + f(V::kLanes);
   if (n == 4 * V::kLanes) {
     const V a = f(0) + f(2 * V::kLanes), b = f(V::kLanes) + f(3 * V::kLanes);
-    return isa::fold_lanes((a + b).v);
+    return a + b;
   }
   return fold_eighths<F, Isa>(n, f);
+}
+
+// The fold of n terms.
+template <class F, class Isa, class Term>
+TWINOPS_INLINE F fold_terms(int n, Term&& f) {
+  return isa::fold_lanes(fold_to_vector<F, Isa>(n, f).v);
 }
 
 }  // namespace twinops

@@ -6,7 +6,9 @@
 //   bool is_far(part)                       the row must be reduced again, with this shift:
 //   F shift_of(part)
 //   void write(row, begin, end, part, shift)  those chunks' outputs
-//   void short_row(row)                     where there is one: all of a row of one chunk
+//   void short_rows(begin, end)             where there is one: all of rows [begin, end), each of
+//                                           one chunk
+//   void end()                              after the last of what a thread writes
 // Rows that are many are whole; rows that are few and long are cut at powers of two, so the bits
 // are those of the whole row.
 #pragma once
@@ -30,6 +32,16 @@ TWINOPS_INLINE void whole_row(const Kernel& kernel, std::int64_t row, std::int64
     part = kernel.reduce(row, 0, chunks, shift, kept);
   }
   kernel.write(row, 0, chunks, part, shift, kept);
+}
+
+// Rows one after the other.
+template <class Kernel>
+TWINOPS_INLINE void whole_rows(const Kernel& kernel, std::int64_t begin, std::int64_t end,
+                               std::int64_t length) {
+  const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
+  if constexpr (requires { kernel.short_rows(begin, end); })
+    if (chunks == 1) return kernel.short_rows(begin, end);
+  for (std::int64_t r = begin; r < end; ++r) whole_row(kernel, r, chunks);
 }
 
 // A row that is cut: its parts join here.
@@ -80,6 +92,7 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t rows, std
       const std::int64_t r = i / units, u = i % units;
       kernel.write(r, u * unit, last(u), states[r].part, states[r].shift, none);
     }
+    kernel.end();
   });
 }
 
@@ -92,15 +105,8 @@ void for_each_row(const Kernel& kernel, Execution& execution, std::int64_t rows,
   if (rows >= 4 * threads || threads == 1 || chunks < 2 * kCutChunks) {
     const std::int64_t grain = length < kRowGrain ? (kRowGrain + length - 1) / length : 1;
     parallel_ranges(execution, rows, grain, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        if constexpr (requires { kernel.short_row(r); }) {
-          if (chunks == 1) {
-            kernel.short_row(r);
-            continue;
-          }
-        }
-        whole_row(kernel, r, chunks);
-      }
+      whole_rows(kernel, begin, end, length);
+      kernel.end();
     });
     return;
   }

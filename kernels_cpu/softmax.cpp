@@ -1,8 +1,10 @@
-// softmax and log_softmax: kernels_cpu/softmax_rows.hpp, written as they are.
+// softmax and log_softmax: kernels_cpu/softmax_rows.hpp, or softmax_columns.hpp along an axis that
+// is not the last; written as they are.
 #include "operators/softmax.hpp"
 
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cpu/rows.hpp"
+#include "kernels_cpu/softmax_columns.hpp"
 #include "kernels_cpu/softmax_rows.hpp"
 
 namespace twinops {
@@ -17,17 +19,31 @@ struct PlainSink {
       write_chunk<true>(out, first, n, f);
     }
   };
+  using Element = Out;
   Out* out;
   std::int64_t step;
-  TWINOPS_INLINE Row row(std::int64_t, std::int64_t offset) const { return {{out + offset, step}}; }
+  bool streamed;
+  TWINOPS_INLINE RowView<Out, Isa> view(std::int64_t offset) const {
+    return {out + offset, step, streamed};
+  }
+  TWINOPS_INLINE Row row(std::int64_t, std::int64_t offset) const { return {view(offset)}; }
 };
 
 template <class Isa, bool kLog>
 void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
-    const PlainSink<Out, Isa> sink{static_cast<Out*>(a.out), a.rows.step[0]};
-    for_each_row(SoftmaxRows<Isa, kLog, In, PlainSink<Out, Isa>>(a, sink), execution, a.rows.rows,
-                 a.rows.length);
+    const std::int64_t count = a.rows.rows, length = a.rows.length;
+    const bool apart = a.out != a.x;
+    const PlainSink<Out, Isa> sink{static_cast<Out*>(a.out), a.rows.step[0],
+                                   apart && a.rows.step[0] == 1 && is_streamed<Out>(count, length)};
+    const SoftmaxRows<Isa, kLog, In, PlainSink<Out, Isa>> rows(a, sink);
+    if (!a.is_plain() || !lie_side_by_side(a.rows))
+      return for_each_row(rows, execution, count, length);
+    const std::int64_t run = neighbours_of(a.rows);
+    const auto special = [&](std::int64_t r) { whole_rows(rows, r, r + 1, length); };
+    using Columns = SoftmaxColumns<Isa, kLog, In, Out, decltype(special)>;
+    for_each_tile(Columns(a, apart && is_streamed<Out>(count / run * length, run), special),
+                  execution, a.rows, Columns::kRoom);
   });
 }
 

@@ -1,8 +1,10 @@
-// softmax_grad and log_softmax_grad: kernels_cpu/softmax_grad_rows.hpp, of dy as it is.
+// softmax_grad and log_softmax_grad: kernels_cpu/softmax_grad_rows.hpp, or
+// softmax_grad_columns.hpp along an axis that is not the last; of dy as it is.
 #include "operators/softmax_grad.hpp"
 
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cpu/rows.hpp"
+#include "kernels_cpu/softmax_grad_columns.hpp"
 #include "kernels_cpu/softmax_grad_rows.hpp"
 
 namespace twinops {
@@ -23,6 +25,12 @@ struct PlainDy {
 template <class Isa, bool kLog>
 void grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+    if (lie_side_by_side(a.rows)) {
+      using Columns = GradColumns<Isa, kLog, In, Out>;
+      const std::int64_t run = neighbours_of(a.rows), runs = a.rows.rows / run * a.rows.length;
+      const bool streamed = a.dx != a.y && a.dx != a.dy && is_streamed<Out>(runs, run);
+      return for_each_tile(Columns(a, streamed), execution, a.rows, Columns::kRoom);
+    }
     const PlainDy<In, Isa> dy;
     for_each_row(GradRows<Isa, kLog, In, Out, PlainDy<In, Isa>>(a, dy), execution, a.rows.rows,
                  a.rows.length);

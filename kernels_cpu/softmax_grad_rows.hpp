@@ -24,7 +24,11 @@ class GradRows {
   struct Buffer {};
   using NoBuffer = Buffer;
 
-  GradRows(const SoftmaxGradArguments& a, const Dy& dy) : a_(a), dy_(dy) {}
+  GradRows(const SoftmaxGradArguments& a, const Dy& dy)
+      : a_(a),
+        dy_(dy),
+        streamed_(a.dx != a.y && a.dx != a.dy && a.rows.step[0] == 1 &&
+                  is_streamed<Out>(a.rows.rows, a.rows.length)) {}
 
   Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute, Buffer&) const {
     const Operands at = operands(row);
@@ -44,6 +48,7 @@ class GradRows {
     }
     return tree.total();
   }
+  void end() const { isa::end_of_streams(); }
   bool is_far(const Part&) const { return false; }
   Compute shift_of(const Part&) const { return Compute(0); }
 
@@ -73,7 +78,7 @@ class GradRows {
   };
   TWINOPS_INLINE Operands operands(std::int64_t row) const {
     const RowOffsets<3> offsets = row_offsets(a_.rows.outer, row);
-    return {{static_cast<Out*>(a_.dx) + offsets.of[0], a_.rows.step[0]},
+    return {{static_cast<Out*>(a_.dx) + offsets.of[0], a_.rows.step[0], streamed_},
             {static_cast<const In*>(a_.y) + offsets.of[1], a_.rows.step[1]},
             dy_.row(row, {static_cast<const In*>(a_.dy) + offsets.of[2], a_.rows.step[2]})};
   }
@@ -83,6 +88,7 @@ class GradRows {
   }
   const SoftmaxGradArguments& a_;
   const Dy& dy_;
+  bool streamed_;
 };
 
 }  // namespace twinops

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels_cpu/masked_row.hpp"
+#include "kernels_cpu/softmax_row_group.hpp"
 
 namespace twinops {
 
@@ -19,6 +20,7 @@ inline constexpr int kKept = 128 / static_cast<int>(sizeof(F));
 //   Sink::Row row = sink.row(r, offset of the row in `out`)
 //   row.write(first, n, f)  elements [first, first + n): f(j) gives the vector of first + j, which
 //                           holds no NaN but the canonical one
+//   sink.view(offset)       where a row's results are written as they are
 template <class Isa, bool kLog, class In, class Sink>
 class SoftmaxRows {
  public:
@@ -36,7 +38,13 @@ class SoftmaxRows {
   SoftmaxRows(const SoftmaxArguments& a, const Sink& sink)
       : a_(a), sink_(sink), plain_(a.is_plain()) {}
 
-  // A row of one chunk.
+  // Rows of one chunk.
+  void short_rows(std::int64_t begin, std::int64_t end) const {
+    if constexpr (requires { sink_.view(0); })
+      if (plain_ && a_.rows.length <= kGroupColumns && a_.rows.step[0] == 1 && a_.rows.step[1] == 1)
+        begin = row_groups(begin, end);
+    for (; begin < end; ++begin) short_row(begin);
+  }
   TWINOPS_INLINE void short_row(std::int64_t index) const {
     const Row row = at(index);
     alignas(64) Compute weights[kFoldChunk];
@@ -76,6 +84,7 @@ class SoftmaxRows {
     }
     return tree.total();
   }
+  void end() const { isa::end_of_streams(); }
   bool is_far(const Part& part) const { return kind_of_row(part.max) == RowKind::far; }
   Compute shift_of(const Part& part) const { return part.max; }
 
@@ -104,6 +113,24 @@ class SoftmaxRows {
 
  private:
   using V = Vec<Compute, Isa>;
+
+  // Rows as many at once as are short enough for it. Returns the first that is left.
+  TWINOPS_INLINE std::int64_t row_groups(std::int64_t begin, std::int64_t end) const {
+    using Group = SoftmaxRowGroup<Isa, kLog, In, typename Sink::Element>;
+    Group group(static_cast<int>(a_.rows.length));
+    for (; begin + Group::kRows <= end; begin += Group::kRows) {
+      const In* x[Group::kRows];
+      RowView<typename Sink::Element, Isa> out[Group::kRows];
+      for (int r = 0; r < Group::kRows; ++r) {
+        const RowOffsets<2> offsets = row_offsets(a_.rows.outer, begin + r);
+        x[r] = static_cast<const In*>(a_.x) + offsets.of[1];
+        out[r] = sink_.view(offsets.of[0]);
+      }
+      if (group.run(x, out)) continue;
+      for (int r = 0; r < Group::kRows; ++r) short_row(begin + r);
+    }
+    return begin;
+  }
   struct Row {
     MaskedRow<In, Isa> x;
     typename Sink::Row out;
@@ -146,16 +173,11 @@ class SoftmaxRows {
                        return put(j, j < n ? weight(load<Isa>(v.at + j), scale) : V(Compute(0)));
                      }));
     }
-    return checked(v.max, fold_eighths<Compute, Isa>(kFoldChunk, [&](int j) TWINOPS_INLINE_BODY {
-                     __builtin_prefetch(v.at + kFoldChunk + j);  // the chunk that follows
-                     return put(j, weight(load<Isa>(v.at + j), scale));
-                   }));
-  }
-  // A NaN or +infinity makes the sum one. A row whose maximum is too large is looked at again.
-  TWINOPS_INLINE static Part checked(Compute max, Compute sum) {
-    const bool again = max > kExpReach<Compute> && max < kInfinity<Compute>;
-    if (sum != sum && !again) max = special_row<Compute>(RowKind::nan, false, kLog);
-    return {max, sum};
+    const V sums = fold_eighths<Compute, Isa>(kFoldChunk, [&](int j) TWINOPS_INLINE_BODY {
+      __builtin_prefetch(v.at + kFoldChunk + j);  // the chunk that follows
+      return put(j, weight(load<Isa>(v.at + j), scale));
+    });
+    return checked(v.max, isa::fold_lanes(sums.v));
   }
 
   // The maximum of a whole chunk; where a value is NaN, that of others or NaN.
@@ -176,18 +198,23 @@ class SoftmaxRows {
   TWINOPS_INLINE bool plain_short_row(const Row& row, Compute* weights) const {
     const In* x = row.x.x.data;
     const int n = static_cast<int>(row.x.length), whole = n - n % V::kLanes;
-    V last(-kInfinity<Compute>), max = last;
+    V last(-kInfinity<Compute>);
     if (whole != n) {
       In tail[V::kLanes];
       for (int j = 0; j < V::kLanes; ++j) tail[j] = narrow<In>(-kInfinity<Compute>);
-      __builtin_memcpy(tail, x + whole, static_cast<std::size_t>(n - whole) * sizeof(In));
+      copy_few<V::kLanes>(tail, x + whole, n - whole);
       last = load<Isa>(tail);
-      max = last;
     }
     const auto value = [&](int j)
                            TWINOPS_INLINE_BODY { return j < whole ? load<Isa>(x + j) : last; };
-    for (int j = 0; j < whole; j += V::kLanes) max = larger(max, load<Isa>(x + j));
-    const Compute greatest_x = isa::max_lanes(max.v);
+    constexpr int kAtOnce = 4;
+    V max[kAtOnce] = {last, last, last, last};
+    int i = 0;
+    for (; i + kAtOnce * V::kLanes <= whole; i += kAtOnce * V::kLanes)
+      for (int k = 0; k < kAtOnce; ++k) max[k] = larger(max[k], load<Isa>(x + i + k * V::kLanes));
+    for (; i < whole; i += V::kLanes) max[0] = larger(max[0], load<Isa>(x + i));
+    const Compute greatest_x =
+        isa::max_lanes(larger(larger(max[0], max[1]), larger(max[2], max[3])).v);
     const WeightScale<Compute> scale = weight_scale(greatest_x);
     const Compute sum =
         fold_terms<Compute, Isa>(padded<Compute, Isa>(n), [&](int j) TWINOPS_INLINE_BODY {

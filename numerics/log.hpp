@@ -39,20 +39,13 @@ struct LogTable<double> {
   static constexpr Bits kSqrtHalf = 0x3fe6a09e667f3bcdu, kInfinity = 0x7ff0000000000000u;
 };
 
-// log(x) for one value; a row of softmax needs only one. x = 2^k (1 + f) with 1 + f in
-// [sqrt 1/2, sqrt 2); with s = f / (2 + f), log(1 + f) = f - f^2/2 + s (f^2/2 + series(s^2) s^2).
+// log(x * 2^k) of a normal x, without a branch: compilers make vectors of a loop of these.
+// x = 2^j (1 + f) with 1 + f in [sqrt 1/2, sqrt 2); with s = f / (2 + f),
+// log(1 + f) = f - f^2/2 + s (f^2/2 + series(s^2) s^2).
 template <class F>
-TWINOPS_INLINE constexpr F log(F x) {
+TWINOPS_INLINE constexpr F log_of_normal(F x, int k) {
   using Table = LogTable<F>;
   using Bits = typename Table::Bits;
-  const F infinity = bit_cast<F>(Table::kInfinity);
-  if (!(x > F(0))) return x == F(0) ? -infinity : canonical(infinity - infinity);
-  if (!(x < infinity)) return x;
-  int k = 0;
-  if (x < Table::kLeastNormal) {
-    x = x * Table::kUp;
-    k = -Table::kUpBy;
-  }
   const auto above = static_cast<typename Table::SignedBits>(to_bits(x) - Table::kSqrtHalf);
   const int steps = static_cast<int>(above >> Table::kShift);
   k += steps;
@@ -63,6 +56,17 @@ TWINOPS_INLINE constexpr F log(F x) {
   const F half_square = F(0.5) * f * f;
   const F low = fma(s, fma(series, z, half_square), F(k) * Table::kLn2Low);
   return fma(F(k), Table::kLn2High, f - (half_square - low));
+}
+
+// log(x), for every x.
+template <class F>
+TWINOPS_INLINE constexpr F log(F x) {
+  using Table = LogTable<F>;
+  const F infinity = bit_cast<F>(Table::kInfinity);
+  if (!(x > F(0))) return x == F(0) ? -infinity : canonical(infinity - infinity);
+  if (!(x < infinity)) return x;
+  if (x < Table::kLeastNormal) return log_of_normal(x * Table::kUp, -Table::kUpBy);
+  return log_of_normal(x, 0);
 }
 
 }  // namespace twinops

@@ -141,6 +141,25 @@ void add_real(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{3, 1 << 20}}, values, type, type, true);
 }
 
+// Short rows that a vector's lanes share, and rows along a middle axis that do; widths that leave
+// lanes over.
+void add_neighbours(Cases& cases, DLDataType type, const Values& values) {
+  for (std::int64_t n : {2, 15, 16, 33, 64, 100, 255, 256, 257}) {
+    cases.add({{37, n}}, values, type, type, n % 3 == 0);
+    cases.add({{2, n, 37}, 1}, values, type, type, n % 3 == 1);
+  }
+  cases.add({{1500, 37}, 0}, values, type, type, true);
+  cases.add({{2, 21, 700}, 1}, values, type, type);
+  cases.add({{3, 2500, 36}, 1}, values, type, type);
+}
+
+// Outputs that a CPU writes past its caches, rows that begin anywhere.
+void add_large(Cases& cases, DLDataType type, const Values& values) {
+  const std::int64_t bytes = type.bits / 8, elements = (std::int64_t{1} << 25) / bytes;
+  cases.add({{elements / 1021 + 1, 1021}, -1, {}, 1}, values, type, type);
+  cases.add({{elements / (33 * 1003) + 1, 33, 1003}, 1, {}, 1}, values, type, type);
+}
+
 std::vector<Case> forward_cases(const char* op) {
   Cases cases(op, false);
   const Values kLogits{"logits", logits()}, kSteep{"steep", steep()}, kFar{"far", far()};
@@ -164,6 +183,8 @@ std::vector<Case> forward_cases(const char* op) {
         cases.add(across, kMasked, type, type);
         cases.add(across, kMasked, type, type, false, true);
       }
+    for (const Values& v : {kLogits, kSteep, kFar, kWhole, kMasked}) add_neighbours(cases, type, v);
+    add_large(cases, type, kSteep);
     for (std::int64_t n : {1, 31, 100, 1024, 1500, 8192, 40000}) {
       for (const Values& values : {kFar, kWhole, kFinite, kEqual})
         cases.add({{9, n}}, values, type, type);
@@ -198,6 +219,8 @@ std::vector<Case> backward_cases(const char* op, const Values& values,
       cases.add({{2, n, 12}, 1}, {"any finite", all_finite()}, type, type);
       cases.add({{2, n, 35}, 1}, values, type, type, n == 1500, false, 1.0 / 3);
     }
+    for (const Values& v : {values, {"whole range", whole_range()}}) add_neighbours(cases, type, v);
+    add_large(cases, type, values);
     for (std::int64_t n : {31, 1024, 1500, 8192, 40000}) {
       cases.add({{9, n}}, {"whole range", whole_range()}, type, type);
       cases.add({{9, n}}, {"any finite", all_finite()}, type, type);
