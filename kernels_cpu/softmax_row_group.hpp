@@ -41,6 +41,7 @@ class SoftmaxRowGroup {
       const LaneScale<V> of_row{V(low_[r]), V(magic_[r])};
       of_rows[r] = fold_to_vector<Compute, Isa>(folded, [&](int j) TWINOPS_INLINE_BODY {
         if (j >= pitch_) return V(Compute(0));
+        __builtin_prefetch(x[r] + kRows * columns_ + j);  // the rows that follow
         const V w = weight(load<Isa>(row(r) + j), of_row);
         if constexpr (!kLog) save(row(r) + j, w);
         return w;
