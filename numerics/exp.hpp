@@ -24,7 +24,7 @@ struct ExpTable<float> {
                                       0x1.6ab90cp-10f};
   };
   static constexpr float kLow = -104, kHigh = 89;  // beyond, exp is 0 or infinity
-  static constexpr float kNormal = 86;              // up to this |x| it is a normal number
+  static constexpr float kNormal = 86;             // up to this |x| it is a normal number
 };
 
 template <>
