@@ -24,8 +24,10 @@ struct RowView {
 };
 
 // Whether an output of runs of so many elements is streamed: no cache would hold it until somebody
-// reads it. A line is then not read before it is written.
-inline constexpr std::int64_t kStreamedOutput = std::int64_t{1} << 25, kStreamedRun = 256;  // bytes
+// reads it. A line is then not read before it is written. Short runs are not worth it: the lines at
+// their ends are shared by two.
+inline constexpr std::int64_t kStreamedOutput = std::int64_t{1} << 25,
+                              kStreamedRun = 1024;  // bytes
 template <class T>
 TWINOPS_INLINE bool is_streamed(std::int64_t runs, std::int64_t run) {
   const std::int64_t bytes = run * std::int64_t{sizeof(T)};

@@ -23,6 +23,7 @@ struct PlainSink {
   Out* out;
   std::int64_t step;
   bool streamed;
+  bool gapless;  // short rows that are streamed together
   TWINOPS_INLINE RowView<Out, Isa> view(std::int64_t offset) const {
     return {out + offset, step, streamed};
   }
@@ -33,16 +34,18 @@ template <class Isa, bool kLog>
 void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
     const std::int64_t count = a.rows.rows, length = a.rows.length;
-    const bool apart = a.out != a.x;
+    const bool apart = a.out != a.x && a.rows.step[0] == 1;
+    const bool gapless = length <= kGroupColumns && a.rows.outer.rank == 1 &&
+                         a.rows.outer.stride[0][0] == length && is_streamed<Out>(1, count * length);
     const PlainSink<Out, Isa> sink{static_cast<Out*>(a.out), a.rows.step[0],
-                                   apart && a.rows.step[0] == 1 && is_streamed<Out>(count, length)};
+                                   apart && (gapless || is_streamed<Out>(count, length)), gapless};
     const SoftmaxRows<Isa, kLog, In, PlainSink<Out, Isa>> rows(a, sink);
     if (!a.is_plain() || !lie_side_by_side(a.rows))
       return for_each_row(rows, execution, count, length);
     const std::int64_t run = neighbours_of(a.rows);
     const auto special = [&](std::int64_t r) { whole_rows(rows, r, r + 1, length); };
     using Columns = SoftmaxColumns<Isa, kLog, In, Out, decltype(special)>;
-    for_each_tile(Columns(a, apart && is_streamed<Out>(count / run * length, run), special),
+    for_each_tile(Columns(a, a.out != a.x && is_streamed<Out>(count / run * length, run), special),
                   execution, a.rows, Columns::kRoom);
   });
 }

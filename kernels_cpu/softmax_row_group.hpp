@@ -23,9 +23,11 @@ class SoftmaxRowGroup {
   using V = Vec<Compute, Isa>;
   static constexpr int kRows = V::kLanes;
 
-  // Of rows of `columns` elements, 1 to kGroupColumns.
-  explicit SoftmaxRowGroup(int columns)
-      : columns_(columns), pitch_((columns + V::kLanes - 1) / V::kLanes * V::kLanes) {}
+  // Of rows of `columns` elements, 1 to kGroupColumns. together: outputs are one run, and streamed.
+  SoftmaxRowGroup(int columns, bool together)
+      : columns_(columns),
+        pitch_((columns + V::kLanes - 1) / V::kLanes * V::kLanes),
+        together_(together) {}
 
   // x, out: where each of kRows rows begins. False, and nothing is written, where one of them is
   // not an ordinary row.
@@ -59,7 +61,8 @@ class SoftmaxRowGroup {
     }
     for (int r = 0; r < kRows; ++r) {
       const V last(last_[r]), of_row(kLog ? max_[r] : Compute(0));
-      write_chunk<true, true>(out[r], 0, columns_, [&](int j) TWINOPS_INLINE_BODY {
+      const RowView<Out, Isa> to = together_ ? RowView<Out, Isa>{run_ + r * columns_, 1} : out[r];
+      write_chunk<true, true>(to, 0, columns_, [&](int j) TWINOPS_INLINE_BODY {
         const V value = load<Isa>(row(r) + j);
         if constexpr (kLog)
           return log_softmax(value, of_row, last);
@@ -67,6 +70,7 @@ class SoftmaxRowGroup {
           return value * last;
       });
     }
+    if (together_) stream_elements<Isa>(out[0].data, run_, kRows * columns_);
     return true;
   }
 
@@ -99,8 +103,10 @@ class SoftmaxRowGroup {
   }
 
   int columns_, pitch_;
+  bool together_;
   alignas(64) Compute low_[kRows], magic_[kRows], max_[kRows], last_[kRows];
   alignas(64) Compute values_[kRows * kGroupColumns];
+  alignas(64) Out run_[kRows * kGroupColumns];
 };
 
 }  // namespace twinops
