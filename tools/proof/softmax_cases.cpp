@@ -157,6 +157,7 @@ void add_neighbours(Cases& cases, DLDataType type, const Values& values) {
 void add_large(Cases& cases, DLDataType type, const Values& values) {
   const std::int64_t bytes = type.bits / 8, elements = (std::int64_t{1} << 25) / bytes;
   cases.add({{elements / 1021 + 1, 1021}, -1, {}, 1}, values, type, type);
+  cases.add({{elements / 100 + 1, 100}, -1, {}, 1}, values, type, type);
   cases.add({{elements / (33 * 1003) + 1, 33, 1003}, 1, {}, 1}, values, type, type);
 }
 
