@@ -13,6 +13,12 @@ template <class Isa>
 struct IsaTraits;
 
 #if defined(__x86_64__)
+namespace isa {  // named for builds that leave some out
+struct avx512;
+struct avx2;
+struct sse2;
+}  // namespace isa
+
 // Not a name that every __builtin_cpu_supports knows. Asked once: a virtual machine traps cpuid.
 inline bool cpu_has_f16c() {
   static const bool has = [] {
