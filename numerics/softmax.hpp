@@ -54,7 +54,7 @@ TWINOPS_INLINE constexpr F power_of_two(std::int32_t d) {
   using Table = ExpTable<F>;
   using Bits = typename Table::Bits;
   if (d <= -Table::kBias) return F(0);
-  return bit_cast<F>(static_cast<Bits>(d + Table::kBias) << Table::kShift);
+  return bit_cast<F>(Bits(static_cast<std::uint32_t>(d) + Table::kBias) << Table::kShift);
 }
 
 // What a chunk's weights are scaled by: 2^-n, n = k of its maximum.
@@ -111,9 +111,10 @@ struct SoftmaxPart {
   F sum = F(0);
 
   TWINOPS_INLINE constexpr std::int32_t n() const { return exponent_of(within_reach(max)); }
-  // Its sum under an n that is not below its own.
+  // Its sum under an n that is not below its own. NaNs have any n, and their difference wraps.
   TWINOPS_INLINE constexpr F sum_under(std::int32_t top) const {
-    return sum * power_of_two<F>(n() - top);
+    const auto d = static_cast<std::uint32_t>(n()) - static_cast<std::uint32_t>(top);
+    return sum * power_of_two<F>(static_cast<std::int32_t>(d));
   }
 
   // Two neighbours. Many may also be joined at once: the greatest maximum, every sum under its n,
