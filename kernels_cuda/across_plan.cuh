@@ -46,6 +46,13 @@ bool lies_across(const Rows<N>& rows) {
   return true;
 }
 
+// Whether a call is one for these kernels, as far as its rows and types say.
+template <int N>
+bool goes_across(const Rows<N>& rows, const TypePair& types) {
+  return rows.rows > 0 && rows.length > 0 && types.in == types.out &&
+         rows.length <= kMostChunksAcross * kFoldChunk && lies_across(rows);
+}
+
 // Whether V neighbouring rows move as one.
 template <int N>
 bool moves_as_one(const Rows<N>& rows, const RowMemory (&memory)[N], int V) {
@@ -130,6 +137,18 @@ void with_registers_across(const AcrossPlan& plan, std::int64_t length, Launch&&
 inline unsigned blocks_across(const AcrossPlan& plan, std::int64_t rows, int V) {
   const std::int64_t of_block = std::int64_t{plan.lanes()} * V * plan.tiles;
   return static_cast<unsigned>((rows + of_block - 1) / of_block * plan.blocks);
+}
+
+// Launches over tiles of `lanes` * V rows; false, and nothing is done, where a block has not got
+// the shared memory.
+template <class Kernel, class Job>
+bool launch_tiles(Kernel kernel, const Job& job, int V, std::size_t shared, Execution& execution) {
+  const int most =
+      device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, execution.device.index);
+  if (shared > static_cast<std::size_t>(most)) return false;
+  launch_rows(execution, kernel, blocks_across(job.plan, job.rows.rows, V),
+              static_cast<unsigned>(job.plan.threads()), shared, job.plan.blocks, job);
+  return true;
 }
 
 }  // namespace twinops

@@ -126,16 +126,17 @@ struct AcrossPlace {
   }
 };
 
-// Where row `row` of each operand begins.
+// How many elements chunk c of a row has.
+__device__ __forceinline__ int left_of_chunk(std::int64_t length, int c) {
+  const std::int64_t left = length - std::int64_t{c} * kFoldChunk;
+  return static_cast<int>(max(std::int64_t{0}, min(left, std::int64_t{kFoldChunk})));
+}
+
+// row_starts(), with one multiplication in place of the division that most rows take.
 template <int N>
-struct AcrossStarts {
-  std::int64_t of[N];
-};
-template <int N>
-__device__ __forceinline__ AcrossStarts<N> across_starts(const AcrossPlan& plan,
-                                                         const Layout<N>& outer,
-                                                         std::uint32_t row) {
-  AcrossStarts<N> starts;
+__device__ __forceinline__ RowStarts<N> across_starts(const AcrossPlan& plan,
+                                                      const Layout<N>& outer, std::uint32_t row) {
+  RowStarts<N> starts;
 #pragma unroll
   for (int k = 0; k < N; ++k) starts.of[k] = 0;
   const auto add = [&](int axis, std::uint32_t next) {

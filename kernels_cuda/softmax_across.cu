@@ -10,24 +10,18 @@ template <bool kLog, int V, int K, class Job>
 bool launch_across(Job& job, Execution& execution) {
   using F = typename Job::F;
   job.plan = plan_across(job.rows, K, V, sizeof(typename Job::In), execution.device.index);
-  const std::size_t shared = SoftmaxAcrossRoom<F>::bytes(job.plan, V);
-  if (shared > static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                                                         execution.device.index)))
-    return false;
   // Steps cost code: few where it is slow anyway.
   constexpr int kStep = sizeof(F) == 8 ? K : K / 4;
   const auto launch = [&](auto kernel) {
-    launch_rows(execution, kernel, blocks_across(job.plan, job.rows.rows, V),
-                static_cast<unsigned>(job.plan.threads()), shared, job.plan.blocks, job);
+    return launch_tiles(kernel, job, V, SoftmaxAcrossRoom<F>::bytes(job.plan, V), execution);
   };
-  if (job.plan.chunks > 1)
-    launch(softmax_across_long_kernel<kLog, Job, V, K>);
-  else
-    with_registers_across<K, kStep>(
-        job.plan, job.rows.length, [&]<int kRegisters>(std::integral_constant<int, kRegisters>) {
-          launch(softmax_across_kernel<kLog, Job, V, kRegisters, kStep>);
-        });
-  return true;
+  if (job.plan.chunks > 1) return launch(softmax_across_long_kernel<kLog, Job, V, K>);
+  bool done = false;
+  with_registers_across<K, kStep>(
+      job.plan, job.rows.length, [&]<int kRegisters>(std::integral_constant<int, kRegisters>) {
+        done = launch(softmax_across_kernel<kLog, Job, V, kRegisters, kStep>);
+      });
+  return done;
 }
 
 // A thread holds 128 bytes of what is computed with, four rows wide where they move as one.
@@ -49,9 +43,7 @@ bool launch(bool log, const SoftmaxArguments& a, Execution& execution) {
 }  // namespace
 
 bool run_softmax_across(bool log, const SoftmaxArguments& a, Execution& execution) {
-  if (a.rows.rows == 0 || a.rows.length == 0 || !a.is_plain() || a.types.in != a.types.out ||
-      a.rows.length > kMostChunksAcross * kFoldChunk || !lies_across(a.rows))
-    return false;
+  if (!a.is_plain() || !goes_across(a.rows, a.types)) return false;
   const CurrentDevice current(execution.device.index);
   bool done = false;
   with_floating_type(a.types.in, [&]<class T>(TypeTag<T>) { done = launch<T>(log, a, execution); });

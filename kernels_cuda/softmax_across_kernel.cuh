@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(1024) softmax_across_kernel(const __grid_const
   const AcrossPlan& plan = job.plan;
   const AcrossPlace<V> of(plan, job.rows.rows, false);
   const SoftmaxAcrossRoom<F> room(memory, plan, V, of.group);
-  const AcrossStarts<2> starts = across_starts(plan, job.rows.outer, of.row);
+  const RowStarts<2> starts = across_starts(plan, job.rows.outer, of.row);
   const int left = static_cast<int>(job.rows.length);
   Chunk chunk;
   F max[V], last[V];
@@ -212,11 +212,8 @@ __global__ void __launch_bounds__(1024)
   const AcrossPlace<V> of(plan, job.rows.rows, true);
   const int first = static_cast<int>(blockIdx.x % plan.blocks) * plan.at_once;  // chunk
   const SoftmaxAcrossRoom<F> room(memory, plan, V, of.group);
-  const AcrossStarts<2> starts = across_starts(plan, job.rows.outer, of.row);
-  const auto left_at = [&](int c) {
-    return static_cast<int>(max(std::int64_t{0}, min(job.rows.length - std::int64_t{c} * kFoldChunk,
-                                                     std::int64_t{kFoldChunk})));
-  };
+  const RowStarts<2> starts = across_starts(plan, job.rows.outer, of.row);
+  const auto left_at = [&](int c) { return left_of_chunk(job.rows.length, c); };
   ChunkAcross<kLog, Job, V, K, 0> chunk;
   bool moved = false;
   const auto load = [&](int c, F(&max)[V]) {
@@ -254,11 +251,7 @@ __global__ void __launch_bounds__(1024)
     cluster_barrier(plan.blocks);
     join_chunks_across<SoftmaxPart<F>>(
         plan, plan.lanes() * V, [&](int row, int c) { return room.parts[row * plan.chunks + c]; },
-        [](SoftmaxPart<F> part) {
-          SoftmaxPart<F> row{greatest_of_lanes<kWarp>(part.max), F(0)};
-          row.sum = fold_neighbours(part.sum_under(row.n()));
-          return row;
-        },
+        [](SoftmaxPart<F> part) { return join_lanes(part); },
         [&](int row, SoftmaxPart<F> part) { room.of_row[row] = finish_row<kLog>(part); });
     __syncthreads();
     bool far = false;

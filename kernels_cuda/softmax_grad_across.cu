@@ -10,15 +10,9 @@ template <bool kLog, int V, int K, class Job>
 bool launch_across(Job& job, Execution& execution) {
   using F = typename Job::F;
   job.plan = plan_across(job.rows, K, V, sizeof(typename Job::In), execution.device.index);
-  const std::size_t shared = GradAcrossRoom<F>::bytes(job.plan, V);
-  if (shared > static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                                                         execution.device.index)))
-    return false;
   const auto kernel = job.plan.chunks == 1 ? grad_across_kernel<kLog, Job, V, K>
                                            : grad_across_long_kernel<kLog, Job, V, K>;
-  launch_rows(execution, kernel, blocks_across(job.plan, job.rows.rows, V),
-              static_cast<unsigned>(job.plan.threads()), shared, job.plan.blocks, job);
-  return true;
+  return launch_tiles(kernel, job, V, GradAcrossRoom<F>::bytes(job.plan, V), execution);
 }
 
 // A thread holds 128 bytes of y and dy, four rows wide where they move as one.
@@ -46,9 +40,7 @@ bool launch(bool log, const SoftmaxGradArguments& a, Execution& execution) {
 }  // namespace
 
 bool run_softmax_grad_across(bool log, const SoftmaxGradArguments& a, Execution& execution) {
-  if (a.rows.rows == 0 || a.rows.length == 0 || a.types.in != a.types.out ||
-      a.rows.length > kMostChunksAcross * kFoldChunk || !lies_across(a.rows))
-    return false;
+  if (!goes_across(a.rows, a.types)) return false;
   const CurrentDevice current(execution.device.index);
   bool done = false;
   with_floating_type(a.types.in, [&]<class T>(TypeTag<T>) { done = launch<T>(log, a, execution); });

@@ -58,8 +58,7 @@ struct GradChunkAcross {
   Packs y[K], dy[K];
 
   __device__ __forceinline__ void load(const Job& job, const AcrossPlace<V>& of,
-                                       const AcrossStarts<3>& starts, std::int64_t begin,
-                                       int left) {
+                                       const RowStarts<3>& starts, std::int64_t begin, int left) {
     const std::int64_t* const step = job.rows.step;
     load_across<0>(of, job.y + starts.of[1] + begin * step[1], step[1], left, In{}, y);
     load_across<0>(of, job.dy + starts.of[2] + begin * step[2], step[2], left, In{}, dy);
@@ -82,7 +81,7 @@ struct GradChunkAcross {
     join_warps_across(plan, of, room, s, add, JoinedAsItIs{});
   }
   __device__ __forceinline__ void store(const Job& job, const AcrossPlace<V>& of,
-                                        const AcrossStarts<3>& starts, std::int64_t begin, int left,
+                                        const RowStarts<3>& starts, std::int64_t begin, int left,
                                         const F (&sum)[V]) const {
     const std::int64_t step = job.rows.step[0];
     store_across<false, 0, V, K>(
@@ -105,7 +104,7 @@ __global__ void __launch_bounds__(1024) grad_across_kernel(const __grid_constant
   const AcrossPlan& plan = job.plan;
   const AcrossPlace<V> of(plan, job.rows.rows, false);
   const GradAcrossRoom<F> room(memory, plan, V, of.group);
-  const AcrossStarts<3> starts = across_starts(plan, job.rows.outer, of.row);
+  const RowStarts<3> starts = across_starts(plan, job.rows.outer, of.row);
   const int left = static_cast<int>(job.rows.length);
   GradChunkAcross<kLog, Job, V, K> chunk;
   F sum[V];
@@ -126,11 +125,8 @@ __global__ void __launch_bounds__(1024) grad_across_long_kernel(const __grid_con
   const AcrossPlace<V> of(plan, job.rows.rows, true);
   const int first = static_cast<int>(blockIdx.x % plan.blocks) * plan.at_once;  // chunk
   const GradAcrossRoom<F> room(memory, plan, V, of.group);
-  const AcrossStarts<3> starts = across_starts(plan, job.rows.outer, of.row);
-  const auto left_at = [&](int c) {
-    return static_cast<int>(max(std::int64_t{0}, min(job.rows.length - std::int64_t{c} * kFoldChunk,
-                                                     std::int64_t{kFoldChunk})));
-  };
+  const RowStarts<3> starts = across_starts(plan, job.rows.outer, of.row);
+  const auto left_at = [&](int c) { return left_of_chunk(job.rows.length, c); };
   GradChunkAcross<kLog, Job, V, K> chunk;
   F sum[V];
 #pragma unroll 1

@@ -205,14 +205,18 @@ __device__ __forceinline__ SoftmaxRow<F> finish_row(SoftmaxPart<F> row) {
   return {row.max, kLog ? log_of_sum(row) : F(1) / row.sum};
 }
 
-// What `count` neighbours make, up to kWarp; every lane has it.
+// What the parts of a warp's lanes make, and what `count` neighbours in memory, up to kWarp; every
+// lane has it.
 template <class F>
-__device__ __forceinline__ SoftmaxPart<F> join_parts(const SoftmaxPart<F>* parts, int count) {
-  const int i = threadIdx.x % kWarp;
-  const SoftmaxPart<F> part = i < count ? parts[i] : SoftmaxPart<F>{};
+__device__ __forceinline__ SoftmaxPart<F> join_lanes(SoftmaxPart<F> part) {
   SoftmaxPart<F> row{greatest_of_lanes<kWarp>(part.max), F(0)};
   row.sum = fold_neighbours(part.sum_under(row.n()));
   return row;
+}
+template <class F>
+__device__ __forceinline__ SoftmaxPart<F> join_parts(const SoftmaxPart<F>* parts, int count) {
+  const int i = threadIdx.x % kWarp;
+  return join_lanes(i < count ? parts[i] : SoftmaxPart<F>{});
 }
 
 // The row that a warp's chunk is part of, by join(part of the chunk). load(x) reads the chunk,
