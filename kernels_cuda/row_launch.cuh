@@ -42,6 +42,8 @@ template <class F>
 inline constexpr int kRowWarps = sizeof(F) == 8 ? 16
                                                 : 32;  // that a multiprocessor has registers for
 
+static_assert(RowParts<float, float>::kMostChunks >= kMostBlocksOfRow * 2 * kRowWarps<float>);
+
 // Leaves a unit's part in every block of the row.
 template <class Part>
 __device__ __forceinline__ void share_part(Part* place, Part part, int blocks) {

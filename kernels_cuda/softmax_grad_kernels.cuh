@@ -133,6 +133,14 @@ __device__ __forceinline__ F join_sums(const F* sums, int count) {
   return fold_neighbours(i < count ? sums[i] : F(0)) + F(0);
 }
 
+// The same of up to 2 * kWarp, two a lane.
+template <class F>
+__device__ __forceinline__ F join_sum_pairs(const F* sums, int count) {
+  const int i = 2 * (threadIdx.x % kWarp);
+  const F left = i < count ? sums[i] : F(0), right = i + 1 < count ? sums[i + 1] : F(0);
+  return fold_neighbours(left + right) + F(0);
+}
+
 // Chunks of y and dy, packed or one by one, that a multiprocessor has registers for.
 template <class In, int V>
 inline constexpr int kGradWarps = 64 /
@@ -213,7 +221,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
       of_lane.load(share_of(starts), job.y + starts.of[1], step[1], job.dy + starts.of[2], step[2]);
     }
     sums.bring(turn, chunk, of_lane.template sum<kLog>());
-    const F sum = sums.joined(turn++, join_sums<F>, [](F sum) { return sum; });
+    const F sum = sums.joined(turn++, join_sum_pairs<F>, [](F sum) { return sum; });
     of_lane.template forget<kLog>();
     of_lane.template store<kLog, kLog>(share_of(starts), job.dx + starts.of[0], step[0], sum,
                                        job.scale);

@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
       if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
       sums.bring(turn, chunk_of(half), of_lane.template sum<kLog>());
     }
-    const F sum = sums.joined(turn, join_sums<F>, [](F sum) { return sum; });
+    const F sum = sums.joined(turn, join_sum_pairs<F>, [](F sum) { return sum; });
     of_lane.template forget<kLog>();
 #pragma unroll 1
     for (int half = 1; half >= 0; --half) {

@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     };
     const auto join = [&](SoftmaxPart<F> part) {
       parts.bring(turn, chunk, part);
-      return parts.joined(turn++, join_parts<F>, finish_row<kLog, F>);
+      return parts.joined(turn++, join_pairs<F>, finish_row<kLog, F>);
     };
     const SoftmaxRow<F> row = settle<kLog, S, In>(x, max, load, join);
     const RowStarts<2> starts = at(r);

@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
         max = greatest_of_lanes<kWarp>(range.max);
         parts.bring(turn, chunk_of(half), {max, weigh<kLog, S, In>(x, max, range.min)});
       }
-      row = parts.joined(turn++, join_parts<F>, finish_row<kLog, F>);
+      row = parts.joined(turn++, join_pairs<F>, finish_row<kLog, F>);
       if (kind_of_row(row.max) != RowKind::far) break;
       shift = row.max;
     }

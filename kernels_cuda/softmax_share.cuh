@@ -219,6 +219,17 @@ __device__ __forceinline__ SoftmaxPart<F> join_parts(const SoftmaxPart<F>* parts
   return join_lanes(i < count ? parts[i] : SoftmaxPart<F>{});
 }
 
+// The same of up to 2 * kWarp, two a lane.
+template <class F>
+__device__ __forceinline__ SoftmaxPart<F> join_pairs(const SoftmaxPart<F>* parts, int count) {
+  const int i = 2 * (threadIdx.x % kWarp);
+  const SoftmaxPart<F> left = i < count ? parts[i] : SoftmaxPart<F>{};
+  const SoftmaxPart<F> right = i + 1 < count ? parts[i + 1] : SoftmaxPart<F>{};
+  SoftmaxPart<F> row{greatest_of_lanes<kWarp>(greatest_or_nan(left.max, right.max)), F(0)};
+  row.sum = fold_neighbours(left.sum_under(row.n()) + right.sum_under(row.n()));
+  return row;
+}
+
 // The row that a warp's chunk is part of, by join(part of the chunk). load(x) reads the chunk,
 // which then becomes its weights, unless it is kept. Where the row's maximum is out of reach, all
 // begin again, with elements from which it is taken.

@@ -120,7 +120,8 @@ void add_strides(Cases& cases, DLDataType type) {
 
 std::vector<std::int64_t> row_seeds(std::int64_t rows) {
   std::vector<std::int64_t> seeds;
-  for (std::int64_t row = 0; row < rows; ++row) seeds.push_back(row * row * 987654321987 - 3);
+  for (std::uint64_t row = 0; row < static_cast<std::uint64_t>(rows); ++row)
+    seeds.push_back(static_cast<std::int64_t>(row * row * 987654321987 - 3));  // which wraps
   return seeds;
 }
 
