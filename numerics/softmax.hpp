@@ -21,10 +21,11 @@ inline constexpr F kExpReach = F(1 << 21);
 template <class F>
 inline constexpr F kInfinity = bit_cast<F>(LogTable<F>::kInfinity);
 
-template <class F>
-TWINOPS_INLINE constexpr F within_reach(F x) {
-  x = x < -kExpReach<F> ? -kExpReach<F> : x;
-  return kExpReach<F> < x ? kExpReach<F> : x;
+template <class V>
+TWINOPS_INLINE constexpr V within_reach(V x) {
+  const V low(-kExpReach<lane_t<V>>), high(kExpReach<lane_t<V>>);
+  x = select(x < low, low, x);
+  return select(high < x, high, x);
 }
 
 // What softmax is taken of: x under a scale, and with a mask that is added. A mask of -infinity

@@ -16,9 +16,7 @@ template <class V>
 TWINOPS_INLINE constexpr LaneScale<V> lane_scale(V max) {
   using F = lane_t<V>;
   using Table = ExpTable<F>;
-  max = select(max < V(-kExpReach<F>), V(-kExpReach<F>), max);
-  max = select(V(kExpReach<F>) < max, V(kExpReach<F>), max);
-  const V n = fma(max, V(Table::kLog2E), V(Table::kMagic)) - V(Table::kMagic);
+  const V n = fma(within_reach(max), V(Table::kLog2E), V(Table::kMagic)) - V(Table::kMagic);
   return {(n - V(F(Table::kBias))) * V(Table::kLn2High), V(Table::kMagic) - n};
 }
 template <class V>
