@@ -7,7 +7,7 @@
 // memory than a second exp costs.
 #pragma once
 
-#include "kernels_cpu/masked_row.hpp"
+#include "kernels_cpu/softmax_chunk.hpp"
 #include "kernels_cpu/softmax_row_group.hpp"
 
 namespace twinops {
@@ -45,17 +45,17 @@ class SoftmaxRows {
         begin = row_groups(begin, end);
     for (; begin < end; ++begin) short_row(begin);
   }
-  TWINOPS_INLINE void short_row(std::int64_t index) const {
+  [[gnu::noinline]] void short_row(std::int64_t index) const {  // which short_rows has twice
     const Row row = at(index);
     alignas(64) Compute weights[kFoldChunk];
     if (plain_ && a_.rows.step[1] == 1 && plain_short_row(row, weights)) return;
     const int n = row.x.used(0);
     Compute shift(0);
-    Part part = chunk<!kLog>(row.x, 0, n, shift, weights);
+    Part part = Chunk::template part<!kLog>(row.x, 0, n, shift, weights);
     RowKind kind = kind_of_row(part.max);
     if (kind == RowKind::far) [[unlikely]] {
       shift = part.max;
-      part = chunk<!kLog>(row.x, 0, n, shift, weights);
+      part = Chunk::template part<!kLog>(row.x, 0, n, shift, weights);
       kind = kind_of_row(part.max);
     }
     if (kind != RowKind::ordinary) return write_special(row, kind, 0, 1);
@@ -75,11 +75,13 @@ class SoftmaxRows {
       const int n = row.x.used(c);
       if (n == 0) break;  // what is masked out adds nothing
       if (Kept::chunks != 0 && c < Kept::chunks) {
-        const Part part = chunk<true>(row.x, c, n, shift, kept.weights + c * kFoldChunk);
+        const Part part =
+            Chunk::template part<true>(row.x, c, n, shift, kept.weights + c * kFoldChunk);
         kept.max[c] = part.max;
         tree.add(part);
       } else {
-        tree.add(chunk<false>(row.x, c, n, shift, kept.weights + Kept::chunks * kFoldChunk));
+        tree.add(Chunk::template part<false>(row.x, c, n, shift,
+                                             kept.weights + Kept::chunks * kFoldChunk));
       }
     }
     return tree.total();
@@ -113,6 +115,7 @@ class SoftmaxRows {
 
  private:
   using V = Vec<Compute, Isa>;
+  using Chunk = SoftmaxChunk<Isa, In>;
 
   // Rows as many at once as are short enough for it. Returns the first that is left.
   TWINOPS_INLINE std::int64_t row_groups(std::int64_t begin, std::int64_t end) const {
@@ -139,58 +142,6 @@ class SoftmaxRows {
   TWINOPS_INLINE Row at(std::int64_t index) const {
     const RowOffsets<2> offsets = row_offsets(a_.rows.outer, index);
     return {masked_row<In, Isa>(a_, index, offsets.of[1]), sink_.row(index, offsets.of[0])};
-  }
-
-  // Where the values of a chunk are: in x itself, or read into `room`; and their maximum.
-  struct Values {
-    const Compute* at;
-    Compute max;
-  };
-  TWINOPS_INLINE Values values(const MaskedRow<In, Isa>& x, std::int64_t c, int n, Compute shift,
-                               Compute* room) const {
-    if constexpr (std::is_same_v<In, Compute>) {
-      if (plain_ && x.x.step == 1 && n == kFoldChunk && shift == Compute(0)) {
-        const Compute* from = x.x.data + c * kFoldChunk;
-        return {from, greatest_of(from)};
-      }
-    }
-    return {room, isa::max_lanes(x.read(c, n, shift, room).v)};
-  }
-
-  // The part of the n elements that count of chunk c. kSave: their weights go to `room`, +0 up to
-  // padded(n). A function of its own, so that there is one copy of its loops.
-  template <bool kSave>
-  [[gnu::noinline]] Part chunk(const MaskedRow<In, Isa>& x, std::int64_t c, int n, Compute shift,
-                               Compute* room) const {
-    const Values v = values(x, c, n, shift, room);
-    const WeightScale<Compute> scale = weight_scale(v.max);
-    const auto put = [&](int j, V w) TWINOPS_INLINE_BODY {
-      if constexpr (kSave) save(room + j, w);
-      return w;
-    };
-    if (n < kFoldChunk) {
-      return checked(v.max, fold_terms<Compute, Isa>(padded<Compute, Isa>(n), [&](int j) {
-                       return put(j, j < n ? weight(load<Isa>(v.at + j), scale) : V(Compute(0)));
-                     }));
-    }
-    const V sums = fold_eighths<Compute, Isa>(kFoldChunk, [&](int j) TWINOPS_INLINE_BODY {
-      __builtin_prefetch(v.at + kFoldChunk + j);  // the chunk that follows
-      return put(j, weight(load<Isa>(v.at + j), scale));
-    });
-    return checked(v.max, isa::fold_lanes(sums.v));
-  }
-
-  // The maximum of a whole chunk; where a value is NaN, that of others or NaN.
-  TWINOPS_INLINE static Compute greatest_of(const Compute* from) {
-    constexpr int kAtOnce = 8;
-    V max[kAtOnce];
-    for (int k = 0; k < kAtOnce; ++k) max[k] = load<Isa>(from + k * V::kLanes);
-    for (int j = kAtOnce * V::kLanes; j < kFoldChunk; j += kAtOnce * V::kLanes)
-      for (int k = 0; k < kAtOnce; ++k)
-        max[k] = larger(max[k], load<Isa>(from + j + k * V::kLanes));
-    for (int half = kAtOnce / 2; half > 0; half /= 2)
-      for (int k = 0; k < half; ++k) max[k] = larger(max[k], max[k + half]);
-    return isa::max_lanes(max[0].v);
   }
 
   // A row of up to a chunk that begins in x, as it is, its last vector filled up with -infinity.
@@ -243,7 +194,7 @@ class SoftmaxRows {
   // A chunk whose weights did not wait.
   TWINOPS_INLINE void write_again(const Row& row, std::int64_t c, int n, Compute shift,
                                   const Part& part, Compute inverse_sum, Compute* room) const {
-    const Values v = values(row.x, c, n, shift, room);
+    const typename Chunk::Values v = Chunk::values(row.x, c, n, shift, room);
     const WeightScale<Compute> scale = weight_scale(v.max);
     const V f(softmax_factor(part.max, inverse_sum, v.max));
     row.out.write(c * kFoldChunk, n, [&](int j) TWINOPS_INLINE_BODY {

@@ -1,0 +1,70 @@
+// A chunk of a row of softmax and log_softmax over vectors: what depends on the input alone, so
+// that there is one copy of it for all types of output and both operators. Only files compiled once
+// an instruction set include this.
+#pragma once
+
+#include "kernels_cpu/masked_row.hpp"
+#include "numerics/softmax_lanes.hpp"
+
+namespace twinops {
+
+template <class Isa, class In>
+struct SoftmaxChunk {
+  using Compute = compute_t<In>;
+  using V = Vec<Compute, Isa>;
+  using Part = SoftmaxPart<Compute>;
+
+  // Where the values of a chunk are: in x itself, or read into `room`; and their maximum.
+  struct Values {
+    const Compute* at;
+    Compute max;
+  };
+  TWINOPS_INLINE static Values values(const MaskedRow<In, Isa>& x, std::int64_t c, int n,
+                                      Compute shift, Compute* room) {
+    if constexpr (std::is_same_v<In, Compute>) {
+      if (x.a->is_plain() && x.x.step == 1 && n == kFoldChunk && shift == Compute(0)) {
+        const Compute* from = x.x.data + c * kFoldChunk;
+        return {from, greatest_of(from)};
+      }
+    }
+    return {room, isa::max_lanes(x.read(c, n, shift, room).v)};
+  }
+
+  // The part of the n elements that count of chunk c. kSave: their weights go to `room`, +0 up to
+  // padded(n). A function of its own, so that there is one copy of its loops.
+  template <bool kSave>
+  [[gnu::noinline]] static Part part(const MaskedRow<In, Isa>& x, std::int64_t c, int n,
+                                     Compute shift, Compute* room) {
+    const Values v = values(x, c, n, shift, room);
+    const WeightScale<Compute> scale = weight_scale(v.max);
+    const auto put = [&](int j, V w) TWINOPS_INLINE_BODY {
+      if constexpr (kSave) save(room + j, w);
+      return w;
+    };
+    if (n < kFoldChunk) {
+      return checked(v.max, fold_terms<Compute, Isa>(padded<Compute, Isa>(n), [&](int j) {
+                       return put(j, j < n ? weight(load<Isa>(v.at + j), scale) : V(Compute(0)));
+                     }));
+    }
+    const V sums = fold_eighths<Compute, Isa>(kFoldChunk, [&](int j) TWINOPS_INLINE_BODY {
+      __builtin_prefetch(v.at + kFoldChunk + j);  // the chunk that follows
+      return put(j, weight(load<Isa>(v.at + j), scale));
+    });
+    return checked(v.max, isa::fold_lanes(sums.v));
+  }
+
+  // The maximum of a whole chunk; where a value is NaN, that of others or NaN.
+  TWINOPS_INLINE static Compute greatest_of(const Compute* from) {
+    constexpr int kAtOnce = 8;
+    V max[kAtOnce];
+    for (int k = 0; k < kAtOnce; ++k) max[k] = load<Isa>(from + k * V::kLanes);
+    for (int j = kAtOnce * V::kLanes; j < kFoldChunk; j += kAtOnce * V::kLanes)
+      for (int k = 0; k < kAtOnce; ++k)
+        max[k] = larger(max[k], load<Isa>(from + j + k * V::kLanes));
+    for (int half = kAtOnce / 2; half > 0; half /= 2)
+      for (int k = 0; k < half; ++k) max[k] = larger(max[k], max[k + half]);
+    return isa::max_lanes(max[0].v);
+  }
+};
+
+}  // namespace twinops
