@@ -45,7 +45,8 @@ class SoftmaxRows {
         begin = row_groups(begin, end);
     for (; begin < end; ++begin) short_row(begin);
   }
-  [[gnu::noinline]] void short_row(std::int64_t index) const {  // which short_rows has twice
+  // Not inlined: short_rows calls it from two places, and it is large.
+  [[gnu::noinline]] void short_row(std::int64_t index) const {
     const Row row = at(index);
     alignas(64) Compute weights[kFoldChunk];
     if (plain_ && a_.rows.step[1] == 1 && plain_short_row(row, weights)) return;
