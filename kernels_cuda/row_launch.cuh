@@ -205,6 +205,23 @@ inline bool plan_chunks(std::int64_t length, int warps, int of_block, int of_war
   return true;
 }
 
+// Blocks of four to eight warps for a row that 17 to 64 warps work on, where a multiprocessor has
+// room for 32: small blocks hide each other's waits, and a warp without a chunk costs more than one
+// that is not there. Other rows keep their plan.
+inline void plan_small_blocks(int warps, ChunkRows& plan) {
+  if (warps <= 16 || warps > 64) return;
+  double best = 0;
+  for (int of_block = 4; of_block <= 8; ++of_block) {
+    const int blocks = (warps + of_block - 1) / of_block;
+    const double busy = static_cast<double>(warps) / (of_block * blocks);
+    const double value = busy * busy * (32 / of_block * of_block);
+    if (blocks > kPortableBlocksOfRow || value <= best) continue;
+    best = value;
+    plan.warps = of_block;
+    plan.blocks = blocks;
+  }
+}
+
 // How many rows the device works on at a time, in clusters side by side.
 template <class Kernel>
 std::int64_t rows_at_once(std::int64_t rows, const ChunkRows& plan, Kernel kernel,

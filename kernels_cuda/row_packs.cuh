@@ -5,6 +5,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "numerics/float16.hpp"
 
@@ -12,6 +13,13 @@ namespace twinops {
 
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
+
+// Calls f(integral constant) for 0 to N - 1, for offsets that instructions hold.
+template <int N, class F>
+__device__ __forceinline__ void unrolled(F&& f) {
+  [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>()), ...); }
+  (std::make_integer_sequence<int, N>());
+}
 
 // V elements that move as one: 16 bytes, kept as words (16-bit elements on their own would cost an
 // instruction each to put together), or one element.
@@ -142,22 +150,24 @@ __device__ __forceinline__ Words<T, V> narrow_words(compute_t<T> (&y)[V]) {
   return words;
 }
 
+// At to + kOffset: bytes here, elements below.
+template <int kOffset>
 __device__ __forceinline__ void write_16_bytes(void* to, uint4 words) {
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words.x), "r"(words.y),
-               "r"(words.z), "r"(words.w)
+  asm volatile("st.global.v4.b32 [%0 + %5], {%1, %2, %3, %4};" ::"l"(to), "r"(words.x),
+               "r"(words.y), "r"(words.z), "r"(words.w), "n"(kOffset)
                : "memory");
 }
-template <class T, int V>
+template <int kOffset = 0, class T, int V>
 __device__ __forceinline__ void write_words(T* to, const Words<T, V>& words) {
-  constexpr int kCount = Words<T, V>::kCount;
-  if constexpr (kCount == 2) {
-    *reinterpret_cast<uint2*>(to) = make_uint2(words.of[0], words.of[1]);
-  } else {
-#pragma unroll
-    for (int i = 0; i < kCount; i += 4)
-      write_16_bytes(reinterpret_cast<std::uint32_t*>(to) + i,
-                     make_uint4(words.of[i], words.of[i + 1], words.of[i + 2], words.of[i + 3]));
-  }
+  constexpr int kCount = Words<T, V>::kCount, kBytes = kOffset * static_cast<int>(sizeof(T));
+  if constexpr (kCount == 2)
+    *reinterpret_cast<uint2*>(to + kOffset) = make_uint2(words.of[0], words.of[1]);
+  else
+    unrolled<kCount / 4>([&](auto k) {
+      constexpr int i = 4 * k;
+      write_16_bytes<kBytes + 4 * i>(
+          to, make_uint4(words.of[i], words.of[i + 1], words.of[i + 2], words.of[i + 3]));
+    });
 }
 
 // words[index], without memory: index is known at run time.

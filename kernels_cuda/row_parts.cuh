@@ -95,8 +95,14 @@ class RowParts {
     return memory_.rows[turn & 1];
   }
 
-  // All threads, before they leave: nobody's memory goes while others may send to it.
-  __device__ __forceinline__ void leave() { cluster_barrier(blocks_); }
+  // All threads, before they leave: nobody's memory goes while others may send to it. Relaxed, for
+  // what they have stored in global memory nobody waits.
+  __device__ __forceinline__ void leave() {
+#if __CUDA_ARCH__ >= 900
+    if (blocks_ > 1)
+      asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.aligned;");
+#endif
+  }
 
  private:
   __device__ __forceinline__ static void send(Part* place, std::uint64_t* arrived, int block,

@@ -30,27 +30,27 @@ class NextChunk<T, Share<kWarp, R, V, kRagged>> {
 
   // Sends for a lane's share of the chunk at `from`, of a tensor that ends at `end`.
   __device__ __forceinline__ void fetch(const S& share, const T* from, const T* end) const {
+    const T* const mine = from + share.place(0);
     if (share.full()) {  // which is most of them, in few instructions
-#pragma unroll
-      for (int r = 0; r < R; ++r) copy(place(r), from + share.place(r));
+      unrolled<R>([&](auto r) { copy<r>(mine); });
       if (kRagged && share.lane() == 0 && share.round_count() > 0)
         copy_part(round_place(), from + share.round_place(), share.round_count(), end);
       return;
     }
     if (share.left() == 0) return;  // a chunk beyond the row, and perhaps beyond all memory
-#pragma unroll
-    for (int r = 0; r < R; ++r)
-      if (share.whole(r)) copy(place(r), from + share.place(r));
+    unrolled<R>([&](auto r) {
+      if (share.whole(r)) copy<r>(mine);
+    });
     if (!kRagged) return;
     if (share.lane() == 0) {
-      if (share.count(0) > 0) copy_part(place(0), from + share.place(0), share.count(0), end);
+      if (share.count(0) > 0) copy_part(place(0), mine, share.count(0), end);
       if (share.round_count() > 0)
         copy_part(round_place(), from + share.round_place(), share.round_count(), end);
     }
 #pragma unroll
     for (int r = 0; r < R; ++r)
       if (!share.whole(r) && share.place(r) > 0 && share.count(r) > 0)
-        copy_part(place(r), from + share.place(r), share.count(r), end);
+        copy_part(place(r), mine + r * S::kApart, share.count(r), end);
   }
   // Waits for it; `pad` beyond the row.
   __device__ __forceinline__ void take(const S& share, T pad, Pack<T, V> (&packs)[R]) const {
@@ -74,21 +74,32 @@ class NextChunk<T, Share<kWarp, R, V, kRagged>> {
     return warps_ + r * kWarp + threadIdx.x % kWarp;
   }
   __device__ __forceinline__ Pack<T, V>* round_place() const { return warps_ + R * kWarp; }
-  __device__ __forceinline__ static void copy(Pack<T, V>* to, const T* from) {
+  // Pack r, where pack 0 is at `mine`.
+  template <int r>
+  __device__ __forceinline__ void copy(const T* mine) const {
+    copy_to<r * kWarp * 16>(place(0), mine);
+  }
+  // Both ends kOffset bytes further on.
+  template <int kOffset = 0>
+  __device__ __forceinline__ static void copy_to(Pack<T, V>* to, const T* from) {
 #if __CUDA_ARCH__ >= 800
     const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
     if constexpr (sizeof(T) > 2)  // through L1
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+      asm volatile("cp.async.ca.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(at), "l"(from),
+                   "n"(kOffset)
+                   : "memory");
     else
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+      asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(at), "l"(from),
+                   "n"(kOffset)
+                   : "memory");
 #else
-    *to = read_pack<T, V>(from);
+    to[kOffset / 16] = read_pack<T, V>(from + kOffset / static_cast<int>(sizeof(T)));
 #endif
   }
   // `count` elements that are wanted, and what is beside them.
   __device__ __forceinline__ static void copy_part(Pack<T, V>* to, const T* from, int count,
                                                    const T* end) {
-    if (from + V <= end) return copy(to, from);
+    if (from + V <= end) return copy_to(to, from);
 #pragma unroll 1
     for (int e = 0; e < count; ++e) reinterpret_cast<T*>(to)[e] = from[e];
   }

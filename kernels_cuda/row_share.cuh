@@ -27,6 +27,13 @@ __device__ __forceinline__ int lane_anew() {
   return lane;
 }
 
+// This thread's warp, in the same way.
+__device__ __forceinline__ int warp_anew() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread / kWarp;
+}
+
 // kRagged_: packs need not be whole. The two are types of their own because a kernel that holds the
 // code of both is slower by what its instructions take of their cache (16 bits: a tenth at 50 257).
 // V = 1: elements lie `step` apart, and nothing is shifted.
@@ -34,6 +41,7 @@ template <int G, int R, int V, bool kRagged_>
 class Share {
  public:
   static constexpr int kElements = R * V, kLanes = G, kPack = V, kSlots = G * R * V;
+  static constexpr int kApart = G * V;  // elements from one pack of a lane to its next
   static constexpr bool kRagged = kRagged_;
   static_assert(V > 1 || !kRagged);
 
@@ -56,12 +64,12 @@ class Share {
 
   // Whether all of pack r is the chunk's, and read and written at once.
   __device__ __forceinline__ bool whole(int r) const {
-    return slot(r) <= left_ + shift_ - V && !(kRagged && slot(r) == 0);
+    return rest() >= V + r * kApart && !(kRagged && r == 0 && lane_ == 0);
   }
-  // Where it lies, from the chunk's first element on.
-  __device__ __forceinline__ int place(int r) const { return slot(r) - shift_; }
+  // Where it lies, from the chunk's first element on. Pointers are made once, for pack 0.
+  __device__ __forceinline__ int place(int r) const { return lane_ * V - shift_ + r * kApart; }
   // How many elements from there on are in the pack, if that is above 0.
-  __device__ __forceinline__ int count(int r) const { return min(V, left_ - place(r)); }
+  __device__ __forceinline__ int count(int r) const { return min(V, rest() - r * kApart); }
   // How many come round into lane 0's first pack, from there on.
   __device__ __forceinline__ int round_place() const { return kSlots - shift_; }
   __device__ __forceinline__ int round_count() const { return left_ - round_place(); }
@@ -133,25 +141,27 @@ class Share {
   __device__ __forceinline__ bool all_whole() const { return V > 1 && !kRagged && full(); }
   template <class T>
   __device__ __forceinline__ void load_whole(const T* at, Pack<T, V> (&packs)[R]) const {
+    const T* const mine = at + lane_ * V;
 #pragma unroll
-    for (int r = 0; r < R; ++r) packs[r] = read_pack<T, V>(at + slot(r));
+    for (int r = 0; r < R; ++r) packs[r] = read_pack<T, V>(mine + r * kApart);
   }
   template <class T>
   __device__ __forceinline__ void load_checked(const T* at, std::int64_t step, T pad,
                                                Pack<T, V> (&packs)[R]) const {
-    const T* from = V == 1 ? at + lane_ * step : at;
+    const T* from = V == 1 ? at + lane_ * step : at + place(0);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       packs[r] = pack_of<T, V>(pad);
-      if (whole(r)) packs[r] = read_pack<T, V>(V == 1 ? from : from + place(r));
+      if (whole(r)) packs[r] = read_pack<T, V>(V == 1 ? from : from + r * kApart);
       if constexpr (V == 1) from += G * step;
     }
     bring(read_edges(at, pad), packs);
   }
   // Stores pack r as f(r, y) gives it, which is no NaN or, where kNumbers is false, may be. All
   // lanes of the warp. kInTurn: f is long, and a pack is to be on its way before the next one is
-  // computed; else the compiler brings them all together.
-  template <bool kNumbers = false, bool kInTurn = false, class T, class F>
+  // computed; else the compiler brings them all together. kAnew: where a pack lies is computed for
+  // each one anew, which is slower unless memory is the limit (grad_pair_kernel).
+  template <bool kNumbers = false, bool kInTurn = false, bool kAnew = false, class T, class F>
   __device__ __forceinline__ void store(T* at, std::int64_t step, F&& f) const {
     if constexpr (V == 1) {
       at += lane_ * step;
@@ -163,29 +173,34 @@ class Share {
         at += G * step;
       }
     } else if constexpr (!kRagged) {
-#pragma unroll
-      for (int r = 0; r < R; ++r) {
-        if (kInTurn && slot(r) >= left_) continue;  // a branch, which nothing moves across
+      T* const mine = at + place(0);
+      unrolled<R>([&](auto r) {
+        const bool inside = rest() > r * kApart;
+        if (kInTurn && !inside) return;  // a branch, which nothing moves across
         compute_t<T> y[V];
         f(r, y);
         const Words<T, V> words = narrow_words<T, V, kNumbers>(y);
-        if (slot(r) < left_) write_words(at + slot(r), words);
-      }
+        if constexpr (kAnew) {
+          if (slot(r) < left_) write_words(at + slot(r), words);
+        } else {
+          if (inside) write_words<r * kApart>(mine, words);
+        }
+      });
     } else {
-#pragma unroll
-      for (int r = 0; r < R; ++r) {
+      T* const mine = at + place(0);
+      unrolled<R>([&](auto r) {
         compute_t<T> y[V];
         f(r, y);
         const Words<T, V> words = narrow_words<T, V, kNumbers>(y);
         if (whole(r)) {
-          write_words(at + place(r), words);
-        } else if (slot(r) > 0 && place(r) < left_) {  // the tail
+          write_words<r * kApart>(mine, words);
+        } else if (slot(r) > 0 && rest() > r * kApart) {  // the tail
 #pragma unroll
           for (int e = 0; e < V - 1; ++e)
-            if (place(r) + e < left_) at[place(r) + e] = pick_element(words, e);
+            if (rest() > r * kApart + e) mine[r * kApart + e] = pick_element(words, e);
         }
         if (r == 0) write_first(at, words);
-      }
+      });
     }
   }
 
@@ -194,6 +209,8 @@ class Share {
   using EdgeWords = std::uint32_t[kEdges][kEdgeWords];
 
   __device__ __forceinline__ int slot(int r) const { return (r * G + lane_) * V; }
+  // How many elements of the chunk are left from pack 0 on.
+  __device__ __forceinline__ int rest() const { return left_ - place(0); }
 
   // The first slot of the pack that the row ends in, if that is another than the ring's first.
   __device__ __forceinline__ int tail_slot() const { return (left_ + shift_) & -V; }

@@ -74,11 +74,11 @@ struct GradShare {
       }
     }
   }
-  template <bool kLog, bool kInTurn = false, class Out>
+  template <bool kLog, bool kInTurn = false, bool kAnew = false, class Out>
   __device__ __forceinline__ void store(const S& share, Out* at, std::int64_t step, F sum,
                                         F scale) const {
     const auto store_by = [&](auto&& grad_of) {
-      share.template store<false, kInTurn>(at, step, [&](int r, F(&dx)[V]) {
+      share.template store<false, kInTurn, kAnew>(at, step, [&](int r, F(&dx)[V]) {
         each(r, [&](int e, F y, F dy) { dx[e] = grad_of(y, dy); });
       });
     };

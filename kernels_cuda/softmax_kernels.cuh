@@ -3,17 +3,22 @@
 //   rows         a chunk a warp, everything in the registers of a block or of a cluster of blocks
 //   pairs        two chunks a warp of a cluster (softmax_pair_kernel.cuh)
 //   long rows    a cluster of blocks a row (softmax_long_kernel.cuh)
-// For 16-bit types instructions are the limit: a warp's chunk takes 770 of them, and 1000 would be
-// all that a multiprocessor issues while the chunk travels.
+// For 16-bit types instructions are the limit: a warp's chunk takes 730 of them (870 where it is
+// ragged), and 1000 would be all that a multiprocessor issues while the chunk travels. So pointers
+// are made once a chunk, what rows have in common once a row, and packs lie at offsets that
+// instructions hold.
 // Tried and left: joining chunks through a maximum of the whole row first, which costs a second
 // barrier; a warp for 64 columns, which leaves most lanes idle; blocks that stay, with or without
 // the next row on its way, where one block holds a row (0.86 and 0.92 of the copy rate in place of
 // 0.97); one warp that joins a block's parts for all, where one block holds a row (0.80 in place of
 // 0.83 at 16384); a barrier of the cluster in place of sent parts (0.45 in place of 0.67 at 65536);
-// the next row's weights before this row's parts are there (no gain from 32768 to 524288); as many
-// blocks as leave no warp idle (no gain at 50257, and 0.80 to 0.77 at 40000); idle warps that skip
-// the work (no gain; log_softmax 0.78 to 0.67 at 65536); a way of its own to store a ragged chunk
-// that is full (0.86 to 0.74 in float32 at 50257, by the instructions' cache).
+// the next row's weights before this row's parts are there (no gain from 32768 to 524288); warps
+// that each go their own way, a chunk's weights in shared memory while its row is joined elsewhere,
+// by letters from block to block (0.80 to 0.73 at 65536) or through global memory (0.46); warps
+// without a chunk that skip all of the work (no gain; log_softmax 0.78 to 0.67 at 65536), and not
+// its weights alone; 48 or 56 registers, for more warps (0.64 to 0.50 and 0.59 at 50257); a way of
+// its own to store a ragged chunk that is full (0.86 to 0.74 in float32 at 50257, by the
+// instructions' cache).
 #pragma once
 
 #include "kernels_cuda/row_launch.cuh"
@@ -87,7 +92,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
       __syncthreads();
       return finish_row<kLog>(join_parts(parts, blockDim.x / kWarp));
     };
-    const SoftmaxRow<F> row = settle<kLog, S, In>(x, max, load, join);
+    const SoftmaxRow<F> row = settle<kLog, S, In>(x, max, false, load, join);
     const RowStarts<2> starts = at();
     store_share<kLog>(job, share_of(job.x + starts.of[1]), starts.of[0], step_out, x, row.max,
                       last_of_chunk<kLog>(row, max));
@@ -113,40 +118,37 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
             row_step = static_cast<int>(gridDim.x) / plan.blocks;
   const std::int64_t step_in = V == 1 ? job.rows.step[1] : 1;
   const std::int64_t step_out = V == 1 ? job.rows.step[0] : 1;
-  const auto at = [&](int r) {  // the row's chunk, of out and of x
-    RowStarts<2> starts = row_starts(job.rows.outer, r);
-    starts.of[0] += begin * step_out;
-    starts.of[1] += begin * step_in;
-    return starts;
-  };
+  const auto from = [&](const RowStarts<2>& row) { return job.x + row.of[1] + begin * step_in; };
   const auto share_of = [&](const In* from) {
     return S(from, left, S::kRagged ? lane_anew() : threadIdx.x % kWarp);
   };
   [[maybe_unused]] std::conditional_t<kFetch, NextChunk<In, S>, NoChunk> next(room);
-  const auto fetch = [&](int r) {
+  const auto fetch = [&](int r, const RowStarts<2>& row) {
     if constexpr (kFetch) {
-      const In* const from = job.x + at(r).of[1];
-      if (r < rows) next.fetch(share_of(from), from, job.x_end);
+      const In* const at = from(row);
+      if (r < rows) next.fetch(share_of(at), at, job.x_end);
     }
   };
 
   int r = static_cast<int>(blockIdx.x) / plan.blocks, turn = 0;
-  fetch(r);
+  RowStarts<2> starts = row_starts(job.rows.outer, r);
+  fetch(r, starts);
   for (; r < rows; r += row_step) {
+    const RowStarts<2> starts_after = row_starts(job.rows.outer, r + row_step);
     F x[S::kElements], max;
     bool again = false;
     const auto load = [&](F(&x)[S::kElements]) {
-      const In* const from = job.x + at(r).of[1];
-      const S share = share_of(from);
+      const In* const at = from(starts);
+      const S share = share_of(at);
       if constexpr (!kFetch) {
-        return load_share(job, share, r, from, step_in, begin, room, x);
+        return load_share(job, share, r, at, step_in, begin, room, x);
       } else {
         Pack<In, V> packs[S::kElements / V];
         if (again) {
-          share.load(from, 1, kPad<In>, packs);
+          share.load(at, 1, kPad<In>, packs);
         } else {
           next.take(share, kPad<In>, packs);
-          fetch(r + row_step);
+          fetch(r + row_step, starts_after);
           again = true;
         }
         if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
@@ -157,10 +159,10 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
       parts.bring(turn, chunk, part);
       return parts.joined(turn++, join_pairs<F>, finish_row<kLog, F>);
     };
-    const SoftmaxRow<F> row = settle<kLog, S, In>(x, max, load, join);
-    const RowStarts<2> starts = at(r);
-    store_share<kLog>(job, share_of(job.x + starts.of[1]), starts.of[0], step_out, x, row.max,
-                      last_of_chunk<kLog>(row, max));
+    const SoftmaxRow<F> row = settle<kLog, S, In>(x, max, left <= 0, load, join);
+    store_share<kLog>(job, share_of(from(starts)), starts.of[0] + begin * step_out, step_out, x,
+                      row.max, last_of_chunk<kLog>(row, max));
+    starts = starts_after;
   }
   parts.leave();
 }

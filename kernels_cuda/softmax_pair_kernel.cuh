@@ -73,30 +73,31 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   RowParts<SoftmaxPart<F>, SoftmaxRow<F>> parts(memory, plan.chunks, plan.blocks);
   unsigned char* const room = memory + parts.bytes(plan.chunks);
   const Waiting waiting(room);
-  const int first = static_cast<int>(blockIdx.x % plan.blocks) * 2 * plan.warps +
-                    static_cast<int>(threadIdx.x) / kWarp;
+  const int first = static_cast<int>(blockIdx.x % plan.blocks) * 2 * plan.warps;
   const int rows = static_cast<int>(job.rows.rows), length = static_cast<int>(job.rows.length);
   const int row_step = static_cast<int>(gridDim.x) / plan.blocks;
-  const auto chunk_of = [&](int half) { return first + half * plan.warps; };
-  const auto from = [&](int r, int half) {
-    return job.x + row_starts(job.rows.outer, r).of[1] + chunk_of(half) * kFoldChunk;
+  const auto chunk_of = [&](int half) { return first + half * plan.warps + warp_anew(); };
+  const auto from = [&](const RowStarts<2>& row, int chunk) {
+    return job.x + row.of[1] + chunk * kFoldChunk;
   };
-  const auto share_of = [&](const In* from, int half) {
+  const auto share_of = [&](const In* from, int chunk) {
     const int lane = S::kRagged ? lane_anew() : threadIdx.x % kWarp;
-    return S(from, length - chunk_of(half) * kFoldChunk, lane);
+    return S(from, length - chunk * kFoldChunk, lane);
   };
   const auto next_of = [&](int half) {
     return half == 0 ? Next(room, Waiting::kOfWarp) : Next(room + Waiting::bytes(plan.warps));
   };
-  const auto fetch = [&](int r, int half) {
-    const In* const at = from(r, half);
-    if (r < rows) next_of(half).fetch(share_of(at, half), at, job.x_end);
+  const auto fetch = [&](int r, const RowStarts<2>& row, int half, int chunk) {
+    const In* const at = from(row, chunk);
+    if (r < rows) next_of(half).fetch(share_of(at, chunk), at, job.x_end);
   };
 
   int r = static_cast<int>(blockIdx.x) / plan.blocks, turn = 0;
-  fetch(r, 0);
-  if constexpr (Room::kFetchSecond) fetch(r, 1);
+  RowStarts<2> starts = row_starts(job.rows.outer, r);
+  fetch(r, starts, 0, chunk_of(0));
+  if constexpr (Room::kFetchSecond) fetch(r, starts, 1, chunk_of(1));
   for (; r < rows; r += row_step) {
+    const RowStarts<2> starts_after = row_starts(job.rows.outer, r + row_step);
     F x[S::kElements], first_max = F(0), max = F(0), shift = F(0);
     SoftmaxRow<F> row;
     while (true) {
@@ -106,19 +107,21 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
           waiting.put(x);
           first_max = max;
         }
-        const In* const at = from(r, half);
-        const S share = share_of(at, half);
+        const int chunk = chunk_of(half);
+        const In* const at = from(starts, chunk);
+        const S share = share_of(at, chunk);
         Pack<In, S::kPack> packs[S::kElements / S::kPack];
         if (shift == F(0) && (half == 0 || Room::kFetchSecond)) {
           next_of(half).take(share, kPad<In>, packs);
-          if (half != 0) fetch(r + row_step, half);
+          if (half != 0) fetch(r + row_step, starts_after, half, chunk);
         } else {
           share.load(at, 1, kPad<In>, packs);
         }
         if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
         const LaneRange<F> range = moved<S>(widen_share<S>(packs, share.full(), x), shift, x);
         max = greatest_of_lanes<kWarp>(range.max);
-        parts.bring(turn, chunk_of(half), {max, weigh<kLog, S, In>(x, max, range.min)});
+        const F sum = weigh<kLog, S, In>(x, max, range.min, share.left() == 0);
+        parts.bring(turn, chunk, {max, sum});
       }
       row = parts.joined(turn++, join_pairs<F>, finish_row<kLog, F>);
       if (kind_of_row(row.max) != RowKind::far) break;
@@ -126,15 +129,17 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     }
 #pragma unroll 1
     for (int half = 1; half >= 0; --half) {
+      const int chunk = chunk_of(half);
       if (half == 0) {
         waiting.get(x);
         max = first_max;
-        fetch(r + row_step, half);
+        fetch(r + row_step, starts_after, half, chunk);
       }
-      store_share<kLog>(job, share_of(from(r, half), half),
-                        row_starts(job.rows.outer, r).of[0] + chunk_of(half) * kFoldChunk, 1, x,
-                        row.max, last_of_chunk<kLog>(row, max));
+      store_share<kLog>(job, share_of(from(starts, chunk), chunk),
+                        starts.of[0] + chunk * kFoldChunk, 1, x, row.max,
+                        last_of_chunk<kLog>(row, max));
     }
+    starts = starts_after;
   }
   parts.leave();
 }

@@ -169,9 +169,10 @@ __device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& shar
 }
 
 // The sum of a chunk's weights under its maximum. x becomes the weights, unless it is kept. min: of
-// the lane. For 16-bit types instructions are the limit.
+// the lane. none: the warp has no elements; their weights are nobody's. For 16-bit types
+// instructions are the limit.
 template <bool kKeepX, class S, class In, class F>
-__device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min) {
+__device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min, bool none = false) {
   F s[S::kPack];
   const auto weigh_by = [&](auto&& weight_of) {  // and fold at once: all weights are too many
     F w[S::kElements];
@@ -187,6 +188,8 @@ __device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min) {
   const F magic = weight_magic(max);
   if (sizeof(In) == 2 && S::kPack > 1 && __all_sync(kAllLanes, weight_is_normal(min, magic))) {
     weigh_by([&](F x) { return normal_weight(x, magic); });
+  } else if (none) {
+    return F(0);
   } else {
     const WeightScale<F> scale = weight_scale(max);
     weigh_by([&](F x) { return weight(x, scale); });
@@ -232,16 +235,17 @@ __device__ __forceinline__ SoftmaxPart<F> join_pairs(const SoftmaxPart<F>* parts
 
 // The row that a warp's chunk is part of, by join(part of the chunk). load(x) reads the chunk,
 // which then becomes its weights, unless it is kept. Where the row's maximum is out of reach, all
-// begin again, with elements from which it is taken.
+// begin again, with elements from which it is taken. none: the warp has no chunk.
 template <bool kKeepX, class S, class In, class F, class Load, class Join>
-__device__ __forceinline__ SoftmaxRow<F> settle(F (&x)[S::kElements], F& max, Load&& load,
-                                                Join&& join) {
+__device__ __forceinline__ SoftmaxRow<F> settle(F (&x)[S::kElements], F& max, bool none,
+                                                Load&& load, Join&& join) {
   F shift = F(0);
 #pragma unroll 1
   while (true) {
     const LaneRange<F> range = moved<S>(load(x), shift, x);
     max = greatest_of_lanes<S::kLanes>(range.max);
-    const SoftmaxRow<F> row = join(SoftmaxPart<F>{max, weigh<kKeepX, S, In>(x, max, range.min)});
+    const F sum = weigh<kKeepX, S, In>(x, max, range.min, none);
+    const SoftmaxRow<F> row = join(SoftmaxPart<F>{max, sum});
     if (kind_of_row(row.max) != RowKind::far) return row;
     shift = row.max;
   }
@@ -268,7 +272,7 @@ __device__ __forceinline__ void store_values(const SoftmaxJob<In, Out>& job, S s
   share.template store<true>(job.out + at, step, [&](int r, F(&y)[S::kPack]) {
     value(r, y);
 #pragma unroll
-    for (F& x : y) x = kLog ? log_softmax(x, row_max, last) : x * last;
+    for (int e = 0; e < S::kPack; ++e) y[e] = kLog ? log_softmax(y[e], row_max, last) : y[e] * last;
   });
 }
 template <bool kLog, class S, class In, class Out, class F>
