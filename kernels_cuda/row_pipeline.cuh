@@ -34,23 +34,23 @@ class NextChunk<T, Share<kWarp, R, V, kRagged>> {
     if (share.full()) {  // which is most of them, in few instructions
       unrolled<R>([&](auto r) { copy<r>(mine); });
       if (kRagged && share.lane() == 0 && share.round_count() > 0)
-        copy_part(round_place(), from + share.round_place(), share.round_count(), end);
+        copy_part<R>(mine, share.round_count(), end);
       return;
     }
     if (share.left() == 0) return;  // a chunk beyond the row, and perhaps beyond all memory
     unrolled<R>([&](auto r) {
       if (share.whole(r)) copy<r>(mine);
     });
-    if (!kRagged) return;
-    if (share.lane() == 0) {
-      if (share.count(0) > 0) copy_part(place(0), mine, share.count(0), end);
-      if (share.round_count() > 0)
-        copy_part(round_place(), from + share.round_place(), share.round_count(), end);
+    if constexpr (kRagged) {
+      if (share.lane() == 0) {
+        if (share.count(0) > 0) copy_part<0>(mine, share.count(0), end);
+        if (share.round_count() > 0) copy_part<R>(mine, share.round_count(), end);
+      }
+      unrolled<R>([&](auto r) {
+        if (!share.whole(r) && share.place(r) > 0 && share.count(r) > 0)
+          copy_part<r>(mine, share.count(r), end);
+      });
     }
-#pragma unroll
-    for (int r = 0; r < R; ++r)
-      if (!share.whole(r) && share.place(r) > 0 && share.count(r) > 0)
-        copy_part(place(r), mine + r * S::kApart, share.count(r), end);
   }
   // Waits for it; `pad` beyond the row.
   __device__ __forceinline__ void take(const S& share, T pad, Pack<T, V> (&packs)[R]) const {
@@ -73,35 +73,32 @@ class NextChunk<T, Share<kWarp, R, V, kRagged>> {
   __device__ __forceinline__ Pack<T, V>* place(int r) const {
     return warps_ + r * kWarp + threadIdx.x % kWarp;
   }
+  // Lane 0's pack R: what comes round.
   __device__ __forceinline__ Pack<T, V>* round_place() const { return warps_ + R * kWarp; }
-  // Pack r, where pack 0 is at `mine`.
+  // Pack r of a lane whose pack 0 is at `mine`.
   template <int r>
   __device__ __forceinline__ void copy(const T* mine) const {
-    copy_to<r * kWarp * 16>(place(0), mine);
-  }
-  // Both ends kOffset bytes further on.
-  template <int kOffset = 0>
-  __device__ __forceinline__ static void copy_to(Pack<T, V>* to, const T* from) {
 #if __CUDA_ARCH__ >= 800
-    const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    constexpr int kOffset = r * kWarp * 16;  // bytes, at both ends
+    const auto to = static_cast<unsigned>(__cvta_generic_to_shared(place(0)));
     if constexpr (sizeof(T) > 2)  // through L1
-      asm volatile("cp.async.ca.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(at), "l"(from),
+      asm volatile("cp.async.ca.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(to), "l"(mine),
                    "n"(kOffset)
                    : "memory");
     else
-      asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(at), "l"(from),
+      asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(to), "l"(mine),
                    "n"(kOffset)
                    : "memory");
 #else
-    to[kOffset / 16] = read_pack<T, V>(from + kOffset / static_cast<int>(sizeof(T)));
+    *place(r) = read_pack<T, V>(mine + r * S::kApart);
 #endif
   }
-  // `count` elements that are wanted, and what is beside them.
-  __device__ __forceinline__ static void copy_part(Pack<T, V>* to, const T* from, int count,
-                                                   const T* end) {
-    if (from + V <= end) return copy_to(to, from);
+  // The same of a pack of which `count` elements are wanted.
+  template <int r>
+  __device__ __forceinline__ void copy_part(const T* mine, int count, const T* end) const {
+    if (mine + r * S::kApart + V <= end) return copy<r>(mine);
 #pragma unroll 1
-    for (int e = 0; e < count; ++e) reinterpret_cast<T*>(to)[e] = from[e];
+    for (int e = 0; e < count; ++e) reinterpret_cast<T*>(place(r))[e] = mine[r * S::kApart + e];
   }
 
   Pack<T, V>* warps_;

@@ -29,9 +29,9 @@ __device__ __forceinline__ int lane_anew() {
 
 // This thread's warp, in the same way.
 __device__ __forceinline__ int warp_anew() {
-  int thread;
+  unsigned thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return thread / kWarp;
+  return static_cast<int>(thread / kWarp);
 }
 
 // kRagged_: packs need not be whole. The two are types of their own because a kernel that holds the
