@@ -91,12 +91,9 @@ void launch_softmax(const Job& job, Execution& execution) {
   const bool fits = plans(kOfBlock, 1);
   if (fits && plan.blocks == 1) return launch_block<kLog, S>(job, execution);
   if constexpr (V > 1 && std::is_same_v<typename Job::In, typename Job::Out>) {
-    // Two chunks a warp: where a chunk a warp has no room, and where it is faster. Of ragged rows
-    // of float32 log_softmax has not the registers (0.82 in place of 0.87 at 100001), double was
-    // not tried.
+    // Two chunks a warp: where a chunk a warp has no room, and where it is faster.
     constexpr std::size_t kSize = sizeof(typename Job::In);
-    const bool better =
-        kSize == 2 ? plan.chunks > 24 : !kRagged || (kSize == 4 && (!kLog || plan.chunks > 256));
+    const bool better = kSize == 2 ? plan.chunks > 24 : kSize == 4 || !kRagged;
     if (job.plain && (!fits || better) && plans(0, 2)) {
       if (kSize == 2) plan_small_blocks((plan.chunks + 1) / 2, plan);
       return launch_pairs<kLog, S>(job, plan, execution);
