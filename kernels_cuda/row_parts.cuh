@@ -31,7 +31,8 @@ __device__ __forceinline__ void cluster_barrier(int blocks) {
 //
 // Tried and left: warps without a chunk that leave at once (float16 at 65536 0.79 to 0.59 of the
 // copy rate: where the way ahead depends on the thread, the compiler keeps a third as much in
-// uniform registers and spills others).
+// uniform registers and spills others); every warp waiting for the parts and joining them by
+// itself, without a barrier of the block (0.64 to 0.59 at 50257, float32 0.85 to 0.72).
 template <class Part, class Row>
 class RowParts {
  public:
