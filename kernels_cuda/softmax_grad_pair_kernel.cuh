@@ -66,7 +66,8 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
         take(share);
         fetch(r + row_step);
       }
-      of_lane.template store<kLog, false, true>(share, job.dx + starts.of[0], 1, sum, job.scale);
+      constexpr bool kInTurn = false, kAnew = true;
+      of_lane.template store<kLog, kInTurn, kAnew>(share, job.dx + starts.of[0], 1, sum, job.scale);
     }
   }
   sums.leave();

@@ -15,10 +15,10 @@
 // the next row's weights before this row's parts are there (no gain from 32768 to 524288); warps
 // that each go their own way, a chunk's weights in shared memory while its row is joined elsewhere,
 // by letters from block to block (0.80 to 0.73 at 65536) or through global memory (0.46); warps
-// without a chunk that skip all of the work (no gain; log_softmax 0.78 to 0.67 at 65536), and not
-// its weights alone; 48 or 56 registers, for more warps (0.64 to 0.50 and 0.59 at 50257); a way of
-// its own to store a ragged chunk that is full (0.86 to 0.74 in float32 at 50257, by the
-// instructions' cache), or its tail's code apart, so that a full one meets no branch (no gain).
+// without a chunk that skip more of the work than the weights (no gain; log_softmax 0.78 to 0.67 at
+// 65536); 48 or 56 registers, for more warps (0.64 to 0.50 and 0.59 at 50257); a way of its own to
+// store a ragged chunk that is full (0.86 to 0.74 in float32 at 50257, by the instructions' cache),
+// or its tail's code apart, so that a full one meets no branch (no gain).
 #pragma once
 
 #include "kernels_cuda/row_launch.cuh"
