@@ -160,7 +160,7 @@ class Share {
   // Stores pack r as f(r, y) gives it, which is no NaN or, where kNumbers is false, may be. All
   // lanes of the warp. kInTurn: f is long, and a pack is to be on its way before the next one is
   // computed; else the compiler brings them all together. kAnew: where a pack lies is computed for
-  // each one anew; slower, but for two chunks a warp of gradients (float16 at 2^19: 0.80, else 0.72).
+  // each one anew; slower but in grad_pair_kernel (float16 at 2^19: 0.80 in place of 0.72).
   template <bool kNumbers = false, bool kInTurn = false, bool kAnew = false, class T, class F>
   __device__ __forceinline__ void store(T* at, std::int64_t step, F&& f) const {
     if constexpr (V == 1) {
