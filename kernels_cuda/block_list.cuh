@@ -7,19 +7,27 @@
 
 namespace twinops {
 
+// Packs in a row, and their edge: one word, so that a kernel asks once.
+struct Shape {
+  Shape() = default;
+  Shape(std::uint32_t packs, Edge edge) : bits(packs | std::uint32_t{edge.bits} << 16) {}
+  __device__ unsigned packs() const { return bits & 0xffff; }
+  __device__ Edge edge() const { return {static_cast<std::uint16_t>(bits >> 16)}; }
+
+  std::uint32_t bits;
+};
+
 // Where a block's packs lie; kInPlace: out is x.
 template <bool kInPlace>
 struct Stretch {
   char* x;
   char* out;
-  std::uint16_t packs;
-  Edge edge;
+  Shape shape;
 };
 template <>
 struct Stretch<true> {
   char* x;
-  std::uint16_t packs;
-  Edge edge;
+  Shape shape;
 };
 
 template <int Bytes, bool kInPlace>
@@ -28,18 +36,20 @@ struct StretchList {
   Stretch<kInPlace> blocks[kMost];
 };
 
-// Calls body on every element, as list_kernel does.
-template <class T, class List, class Body>
+// Calls body on every element, as list_kernel does. The body comes first: behind the list it would
+// be a second cold look at the parameters, which a warp waits for before it asks for its stretch.
+template <class T, class Body, class List>
 __global__ void __launch_bounds__(kListThreads)
-    stretch_kernel(const __grid_constant__ List list, const __grid_constant__ Body body) {
-  auto state = body.begin();
+    stretch_kernel(const __grid_constant__ Body body, const __grid_constant__ List list) {
   const auto stretch = list.blocks[blockIdx.x];
-  const unsigned pack = threadIdx.x;
-  if (pack >= stretch.packs || body.idle(state)) return;
+  auto state = body.begin();
+  const unsigned pack = threadIdx.x, packs = stretch.shape.packs();
+  const Edge edge = stretch.shape.edge();
+  if (pack >= packs || body.idle(state)) return;
   Place place;
-  place.low = pack == 0 ? stretch.edge.head() : 0;
-  place.high = pack + 1 == stretch.packs ? stretch.edge.tail() : kPackElements<T>;
-  place.whole = place.low == 0 && place.high == kPackElements<T> && !stretch.edge.apart();
+  place.low = pack == 0 ? edge.head() : 0;
+  place.high = pack + 1 == packs ? edge.tail() : kPackElements<T>;
+  place.whole = place.low == 0 && place.high == kPackElements<T> && !edge.apart();
   place.x = stretch.x + pack * kPackBytes;
   if constexpr (requires { stretch.out; })
     place.out = stretch.out + pack * kPackBytes;

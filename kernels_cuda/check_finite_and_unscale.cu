@@ -21,9 +21,7 @@ struct UnscaleBody {
     bool found;
   };
   __device__ State begin() const { return {scale.read(), 0, false}; }
-  __device__ void prepare(State& state) const {
-    state.inverse = inverse_scale<T>(scale.value(state.scale));
-  }
+  __device__ void prepare(State& state) const { state.inverse = scale.inverse<T>(state.scale); }
   __device__ bool idle(const State&) const { return false; }
   __device__ bool reads(const State&) const { return true; }
   __device__ T element(State& state, T x) const {

@@ -137,13 +137,12 @@ class ListLaunch {
         Stretch<kInPlace>& s = list.blocks[blocks++];
         s.x = const_cast<char*>(x_[i]) + first * std::size_t{kPackBytes};
         if constexpr (!kInPlace) s.out = out_[i] + first * std::size_t{kPackBytes};
-        s.packs = static_cast<std::uint16_t>(n);
-        s.edge =
-            Edge::of(first == 0 ? edges_[i].head() : 0,
-                     first + n == packs ? edges_[i].tail() : kPackElements<T>, edges_[i].apart());
+        s.shape = Shape(n, Edge::of(first == 0 ? edges_[i].head() : 0,
+                                    first + n == packs ? edges_[i].tail() : kPackElements<T>,
+                                    edges_[i].apart()));
       }
     stretch_kernel<T>
-        <<<blocks, threads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(list, make_body_());
+        <<<blocks, threads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(make_body_(), list);
     check(cudaGetLastError(), "launch over a list of tensors");
     ++execution_.launches;
   }
@@ -172,8 +171,8 @@ class ListLaunch {
     fill(list);
     fill_buckets(list, kPacks, blocks);
     list_kernel<T, Unroll>
-        <<<blocks, kListThreads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(list,
-                                                                                    make_body_());
+        <<<blocks, kListThreads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(make_body_(),
+                                                                                    list);
     check(cudaGetLastError(), "launch over a list of tensors");
     ++execution_.launches;
   }

@@ -169,9 +169,9 @@ union PackOf {
 //   void prepare(State&) const;     computes with what begin() has read, after the loads are on
 //   their way T element(State&, T) const;     the element to store void end(State) const; what a
 //   thread has found
-template <class T, int Unroll, class List, class Body>
+template <class T, int Unroll, class Body, class List>
 __global__ void __launch_bounds__(kListThreads)
-    list_kernel(const __grid_constant__ List list, const __grid_constant__ Body body) {
+    list_kernel(const __grid_constant__ Body body, const __grid_constant__ List list) {
   constexpr std::uint32_t kPacks = Window<Unroll>::kPacks;
   __shared__ Window<Unroll> window;
 

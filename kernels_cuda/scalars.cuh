@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "numerics/unscale.hpp"
 #include "operators/types.hpp"
 
 namespace twinops {
@@ -21,9 +22,12 @@ struct DeviceScale {
     const auto* words = static_cast<const std::uint32_t*>(data);
     return {words[0], is_double ? words[1] : 0u};
   }
-  __device__ double value(Bits bits) const {
-    return is_double ? bit_cast<double>(std::uint64_t{bits.high} << 32 | bits.low)
-                     : bit_cast<float>(bits.low);
+  // 1 / scale, for elements of type T.
+  template <class T>
+  __device__ compute_t<T> inverse(Bits bits) const {
+    if (is_double) [[unlikely]]
+      return inverse_scale<T>(bit_cast<double>(std::uint64_t{bits.high} << 32 | bits.low));
+    return inverse_scale<T>(bit_cast<float>(bits.low));
   }
 };
 

@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
       parts.bring(turn, chunk, part);
       return parts.joined(turn++, join_pairs<F>, finish_row<kLog, F>);
     };
-    const SoftmaxRow<F> row = settle<kLog, S, In>(x, max, left <= 0, load, join);
+    const SoftmaxRow<F> row = settle<kLog, S, In>(x, max, sizeof(In) == 2 && left <= 0, load, join);
     store_share<kLog>(job, share_of(from(starts)), starts.of[0] + begin * step_out, step_out, x,
                       row.max, last_of_chunk<kLog>(row, max));
     starts = starts_after;

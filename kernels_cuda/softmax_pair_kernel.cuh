@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
         if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
         const LaneRange<F> range = moved<S>(widen_share<S>(packs, share.full(), x), shift, x);
         max = greatest_of_lanes<kWarp>(range.max);
-        const F sum = weigh<kLog, S, In>(x, max, range.min, share.left() == 0);
+        const F sum = weigh<kLog, S, In>(x, max, range.min, sizeof(In) == 2 && share.left() == 0);
         parts.bring(turn, chunk, {max, sum});
       }
       row = parts.joined(turn++, join_pairs<F>, finish_row<kLog, F>);

@@ -12,6 +12,14 @@ TWINOPS_INLINE constexpr compute_t<T> inverse_scale(double scale) {
   return static_cast<compute_t<T>>(1.0 / scale);
 }
 
+// The same of a float, which a division of floats gives as well: a double has more than twice a
+// float's bits, so that the first rounding cannot mislead the second (loss_scaling_test.cpp, over
+// every float). On a GPU it is a tenth of the instructions.
+template <class T>
+TWINOPS_INLINE constexpr compute_t<T> inverse_scale(float scale) {
+  return static_cast<compute_t<T>>(compute_t<T>(1) / scale);
+}
+
 // The unscaled value before it is stored. V: float, double or a vector of them.
 template <class V>
 TWINOPS_INLINE constexpr V unscale(V x, V inverse) {

@@ -1,5 +1,5 @@
 // The arithmetic of numerics/ on the device, against the same source on the host: conversions of
-// every half and every float, NaNs, fused multiply-add, Philox.
+// every half and every float, NaNs, a loss scale's inverse, fused multiply-add, Philox.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +8,7 @@
 
 #include "numerics/float16.hpp"
 #include "numerics/philox.hpp"
+#include "numerics/unscale.hpp"
 #include "tests/support/cuda.hpp"
 
 namespace twinops {
@@ -110,6 +111,27 @@ TEST(DeviceNan, IsCanonicalForEveryFloat) {
   Managed<unsigned long long> bad(1);
   bad[0] = ~0ull;
   canonical_every_float<<<kBlocks, kThreads>>>(bad.get());
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(bad[0], ~0ull) << "float " << std::hex << bad[0];
+}
+
+// The least float whose inverse as a loss scale is not what a division of doubles gives.
+__global__ void inverse_of_every_float(unsigned long long* first_bad) {
+  for (std::uint64_t u = first_index(); u < std::uint64_t{1} << 32; u += index_step()) {
+    const auto x = bit_cast<float>(static_cast<std::uint32_t>(u));
+    const double inverse = __drcp_rn(static_cast<double>(x));
+    if (to_bits(canonical(inverse_scale<float16>(x))) !=
+            to_bits(canonical(__double2float_rn(inverse))) ||
+        to_bits(canonical(inverse_scale<double>(x))) != to_bits(canonical(inverse)))
+      atomicMin(first_bad, static_cast<unsigned long long>(u));
+  }
+}
+
+TEST(DeviceInverseScale, IsADivisionOfDoublesForEveryFloat) {
+  TWINOPS_NEEDS_DEVICE;
+  Managed<unsigned long long> bad(1);
+  bad[0] = ~0ull;
+  inverse_of_every_float<<<kBlocks, kThreads>>>(bad.get());
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_EQ(bad[0], ~0ull) << "float " << std::hex << bad[0];
 }

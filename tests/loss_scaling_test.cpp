@@ -1,9 +1,12 @@
-// The rule of update_loss_scaling, a line a case.
+// The rule of update_loss_scaling, a line a case; what a loss scale's inverse is.
 #include "numerics/loss_scaling.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <vector>
+
+#include "numerics/unscale.hpp"
 
 namespace twinops {
 namespace {
@@ -91,6 +94,28 @@ TEST(LossScaleRule, LongRun) {
     ASSERT_TRUE(s.good_steps == 0 || s.bad_steps == 0) << step;
     ASSERT_GE(s.scale, 1.0f);
     ASSERT_LT(s.scale, kInf);
+  }
+}
+
+// Out of line, or the compiler would divide floats here too.
+constexpr std::uint32_t kBlock = 1 << 16;
+[[gnu::noinline]] void invert(const float* x, double* y) {
+  for (std::uint32_t i = 0; i < kBlock; ++i) y[i] = 1.0 / static_cast<double>(x[i]);
+}
+
+// A float's inverse is divided in float, a double's in double: the same for every float.
+TEST(InverseScale, OfEveryFloatIsThatOfTheDouble) {
+  std::vector<float> x(kBlock);
+  std::vector<double> inverse(kBlock);
+  for (std::uint32_t block = 0; block < kBlock; ++block) {
+    for (std::uint32_t i = 0; i < kBlock; ++i) x[i] = bit_cast<float>(block * kBlock + i);
+    invert(x.data(), inverse.data());
+    std::uint32_t different = 0;
+    for (std::uint32_t i = 0; i < kBlock; ++i) {
+      const float a = inverse_scale<float>(x[i]), b = static_cast<float>(inverse[i]);
+      different += to_bits(a) != to_bits(b) && !(a != a && b != b);
+    }
+    ASSERT_EQ(different, 0u) << "a float from 0x" << std::hex << block << "0000 on";
   }
 }
 
