@@ -19,8 +19,8 @@ inline constexpr int kListBytes = 31488;
 #else
 inline constexpr int kListBytes = 2816;
 #endif
-inline constexpr int kFewBytes = 256, kManyBytes = 5120;  // a short list has short parameters
-inline constexpr std::uint32_t kMostPacks = 1u << 31;     // of a launch
+inline constexpr int kFewBytes = 256, kSomeBytes = 2560, kManyBytes = 5120;  // of a short list
+inline constexpr std::uint32_t kMostPacks = 1u << 31;                        // of a launch
 
 // A strided member: an element a thread, at 64-bit offsets.
 template <class T, class Body>
@@ -107,6 +107,7 @@ class ListLaunch {
     std::size_t blocks = 0;
     std::uint32_t most = 1;  // packs of a stretch
     for (std::size_t i = 0; i < x_.size(); ++i) {
+      if (!PackRun::can_tell(x_[i], edges_[i])) return false;
       blocks += (packs_of(i) + kListThreads - 1) / kListThreads;
       most = std::max(most, std::min<std::uint32_t>(packs_of(i), kListThreads));
     }
@@ -116,12 +117,11 @@ class ListLaunch {
   }
   template <bool kInPlace>
   bool launch_stretches(std::size_t blocks, unsigned threads) {
-    constexpr int kMiddleBytes = kManyBytes < kListBytes ? kManyBytes : kListBytes;
     if (blocks == 0) return false;
     if (blocks <= StretchList<kFewBytes, kInPlace>::kMost)
       launch_stretches(StretchList<kFewBytes, kInPlace>(), threads);
-    else if (blocks <= StretchList<kMiddleBytes, kInPlace>::kMost)
-      launch_stretches(StretchList<kMiddleBytes, kInPlace>(), threads);
+    else if (blocks <= StretchList<kSomeBytes, kInPlace>::kMost)
+      launch_stretches(StretchList<kSomeBytes, kInPlace>(), threads);
     else if (blocks <= StretchList<kListBytes, kInPlace>::kMost)
       launch_stretches(StretchList<kListBytes, kInPlace>(), threads);
     else
@@ -134,12 +134,12 @@ class ListLaunch {
     for (std::size_t i = 0; i < x_.size(); ++i)
       for (std::uint32_t first = 0, packs = packs_of(i); first < packs; first += kListThreads) {
         const std::uint32_t n = std::min<std::uint32_t>(packs - first, kListThreads);
+        const Edge edge = Edge::of(first == 0 ? edges_[i].head() : 0,
+                                   first + n == packs ? edges_[i].tail() : kPackElements<T>, false);
+        const std::size_t bytes = first * std::size_t{kPackBytes};
         Stretch<kInPlace>& s = list.blocks[blocks++];
-        s.x = const_cast<char*>(x_[i]) + first * std::size_t{kPackBytes};
-        if constexpr (!kInPlace) s.out = out_[i] + first * std::size_t{kPackBytes};
-        s.shape = Shape(n, Edge::of(first == 0 ? edges_[i].head() : 0,
-                                    first + n == packs ? edges_[i].tail() : kPackElements<T>,
-                                    edges_[i].apart()));
+        s.run = PackRun(const_cast<char*>(x_[i]) + bytes, n, edge);
+        if constexpr (!kInPlace) s.out = out_[i] + bytes;
       }
     stretch_kernel<T>
         <<<blocks, threads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(make_body_(), list);
