@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <vector>
 
 #include "kernels_cpu/parallel.hpp"
 
@@ -11,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 14;  // elements that are worth a thread
 constexpr std::int64_t kBuffer = 2048;    // elements gathered at a time
+constexpr int kAhead = 8;                 // members that are on their way from another processor
 
 template <class Pointer>
 Pointer advance(Pointer data, std::int64_t elements, Type type) {
@@ -112,28 +112,25 @@ bool strided_range(const TensorList::Strided& member, std::int64_t begin, std::i
 
 bool for_each_stretch(const TensorList& list, const Execution& execution, StretchBody body,
                       const void* context) {
-  const std::size_t members = list.dense.size() + list.strided.size();
-  std::vector<std::int64_t> starts(members + 1, 0);
-  for (std::size_t i = 0; i < members; ++i)
-    starts[i + 1] =
-        starts[i] + (i < list.dense.size() ? list.dense[i].elements
-                                           : list.strided[i - list.dense.size()].elements);
   std::atomic<bool> found{false};
-  parallel_ranges(execution, starts.back(), kGrain, 64, [&](std::int64_t begin, std::int64_t end) {
+  parallel_ranges(execution, list.elements, kGrain, 64, [&](std::int64_t begin, std::int64_t end) {
     bool found_here = false;
-    auto i = static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), begin) -
-                                      starts.begin() - 1);
-    for (; i < members && starts[i] < end; ++i) {
-      const std::int64_t first = std::max<std::int64_t>(begin - starts[i], 0);
-      const std::int64_t last = std::min(end, starts[i + 1]) - starts[i];
-      if (i < list.dense.size()) {
-        const TensorList::Dense& m = list.dense[i];
-        found_here |= body(context, {advance(m.x, first, m.type), advance(m.out, first, m.type),
-                                     last - first, m.type});
-      } else {
-        found_here |=
-            strided_range(list.strided[i - list.dense.size()], first, last, body, context);
-      }
+    auto m = std::partition_point(
+        list.dense.begin(), list.dense.end(),
+        [&](const TensorList::Dense& m) { return m.before + m.elements <= begin; });
+    for (; m != list.dense.end() && m->before < end; ++m) {
+      __builtin_prefetch(&*m + kAhead);  // another thread wrote it
+      const std::int64_t first = std::max<std::int64_t>(begin - m->before, 0);
+      const std::int64_t last = std::min(end - m->before, m->elements);
+      found_here |= body(context, {advance(m->x, first, m->type), advance(m->out, first, m->type),
+                                   last - first, m->type});
+    }
+    std::int64_t before = list.dense_elements;
+    for (const TensorList::Strided& s : list.strided) {
+      const std::int64_t first = std::max<std::int64_t>(begin - before, 0);
+      const std::int64_t last = std::min(end - before, s.elements);
+      if (first < last) found_here |= strided_range(s, first, last, body, context);
+      before += s.elements;
     }
     if (found_here) found.store(true, std::memory_order_relaxed);
   });

@@ -80,7 +80,7 @@ void Call::bind(const char* argument, const DLTensor* const* tensors, std::size_
     return;
   }
   try {
-    read_tensors(tensors, count, bound.info->types, bound.read);
+    bound.read_survey = read_tensors(tensors, count, bound.info->types, bound.read);
   } catch (const Error& error) {  // the place is put in words only when it is needed
     throw Error(error.status, where(argument, bound.read.size()) + ": " + error.what());
   }
@@ -113,16 +113,18 @@ void Call::complete() {
   for (const Bound& bound : arguments_) {
     if (bound.info->required && !bound.given)
       refuse(std::string(info_.name) + ": " + bound.info->name, "is required, but was not given");
+    if (bound.read.empty()) continue;
+    if (first == nullptr) {
+      first = &bound.read.front();
+      first_bound = &bound;
+    }
+    if (bound.read_survey.one_device && bound.read.front().device == first->device) continue;
     for (std::size_t i = 0; i < bound.read.size(); ++i) {
       const Tensor& t = bound.read[i];
-      if (first == nullptr) {
-        first = &t;
-        first_bound = &bound;
-      } else if (!(t.device == first->device)) {
+      if (!(t.device == first->device))
         refuse(where(bound.info->name, i), "is on " + describe(t.device) + ", but " +
                                                where(first_bound->info->name) + " is on " +
                                                describe(first->device));
-      }
     }
   }
   if (first != nullptr) device_ = first->device;

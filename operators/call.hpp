@@ -36,10 +36,13 @@ class Call {
     const ArgumentInfo* info = nullptr;
     bool given = false;
     std::vector<Tensor> read;
+    Survey read_survey;
     const Bound* same = nullptr;  // an argument that came before, with the same tensors
     const DLTensor* const* array = nullptr;
 
-    const std::vector<Tensor>& tensors() const { return same != nullptr ? same->read : read; }
+    const Bound& original() const { return same != nullptr ? *same : *this; }
+    const std::vector<Tensor>& tensors() const { return original().read; }
+    const Survey& survey() const { return original().read_survey; }
   };
   const std::vector<Bound>& arguments() const { return arguments_; }
   const Bound& argument(const char* name) const { return arguments_[argument_index(name)]; }

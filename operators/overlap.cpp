@@ -140,33 +140,30 @@ const Call::Bound* overwriting_list(const Call& call, std::span<const InPlace> i
   return nullptr;
 }
 
+// Whether every member is written over.
+bool in_place_throughout(const Call::Bound& inputs, const Call::Bound& outs) {
+  const auto &in = inputs.tensors(), &out = outs.tensors();
+  if (in.size() != out.size()) return false;
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if (in[i].elements != 0 && !same_memory(out[i], in[i])) return false;
+  return true;
+}
+
 // What nearly always comes: tensors without gaps, each list in ascending order of address or in
 // place, and the arguments in memory of their own. Says no where it would take a second look.
 bool clearly_apart(const Call& call, std::span<const InPlace> in_place) {
-  struct Range {
-    std::uintptr_t begin, end;
-  };
-  std::vector<Range> ranges;
-  ranges.reserve(call.arguments().size());
+  std::vector<const Survey*> apart;
+  apart.reserve(call.arguments().size());
   for (const Call::Bound& bound : call.arguments()) {
-    const auto& tensors = bound.tensors();
     const Call::Bound* over = overwriting_list(call, in_place, bound);
-    if (over != nullptr && Call::are_same(*over, bound)) continue;
-    const auto* outs = over == nullptr ? nullptr : &over->tensors();
-    Range range{0, 0};
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const Tensor& t = tensors[i];
-      if (t.elements == 0) continue;
-      if (!t.contiguous) return false;
-      if (outs != nullptr && i < outs->size() && same_memory((*outs)[i], t)) continue;
-      const auto data = reinterpret_cast<std::uintptr_t>(t.data);
-      if (data < range.end) return false;
-      if (range.end == 0) range.begin = data;
-      range.end = data + static_cast<std::uintptr_t>(t.elements) * size_of(t.type);
-    }
-    for (const Range& other : ranges)
-      if (range.begin < other.end && other.begin < range.end) return false;
-    if (range.end != 0) ranges.push_back(range);
+    if (over != nullptr && (Call::are_same(*over, bound) || in_place_throughout(bound, *over)))
+      continue;
+    const Survey& survey = bound.survey();
+    if (survey.end == 0) continue;
+    if (!survey.apart) return false;
+    for (const Survey* other : apart)
+      if (survey.begin < other->end && other->begin < survey.end) return false;
+    apart.push_back(&survey);
   }
   return true;
 }

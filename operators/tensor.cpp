@@ -11,6 +11,8 @@ namespace {
 
 // Messages are made out of line, so that a tensor that is right is read in few instructions: lists
 // are long.
+constexpr std::size_t kAhead = 8;  // descriptions of a list that are on their way from memory
+
 [[noreturn, gnu::cold, gnu::noinline]] void refuse(const char* what) {
   throw Error(Status::invalid_argument, what);
 }
@@ -107,14 +109,19 @@ std::string describe_shape(const Tensor& tensor) {
   return text + "]";
 }
 
-void read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
-                  std::vector<Tensor>& read) {
+Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
+                    std::vector<Tensor>& read) {
   read.reserve(count);
+  Survey survey;
   DLDataType known{};  // the last tensor's, which most often is the next one's too
   Tensor t;
   for (std::size_t i = 0; i < count; ++i) {
     const DLTensor* tensor = tensors[i];
     if (tensor == nullptr) refuse("is NULL");
+    if (i + kAhead < count && tensors[i + kAhead] != nullptr) {
+      __builtin_prefetch(tensors[std::min(i + 2 * kAhead, count - 1)]);
+      __builtin_prefetch(tensors[i + kAhead]->shape);
+    }
     if (tensor->ndim < 0) refuse("has a negative number of dimensions");
     if (tensor->ndim > 0 && tensor->shape == nullptr) refuse("its shape is NULL");
     if (i == 0 || std::memcmp(&known, &tensor->dtype, sizeof(known)) != 0) {
@@ -139,8 +146,16 @@ void read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet typ
       if ((reinterpret_cast<std::uintptr_t>(t.data) & (element - 1)) != 0)
         refuse_alignment(element);
     }
+    survey.one_device &= i == 0 || t.device == read[0].device;
+    if (t.elements != 0) {
+      const auto data = reinterpret_cast<std::uintptr_t>(t.data);
+      survey.apart &= t.contiguous && data >= survey.end;
+      if (survey.end == 0) survey.begin = data;
+      survey.end = data + static_cast<std::uintptr_t>(t.elements) * element;
+    }
     read.push_back(t);
   }
+  return survey;
 }
 
 namespace {

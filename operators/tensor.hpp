@@ -48,12 +48,21 @@ using Strides = std::vector<std::int64_t>;
 Strides strides_of(const Tensor& tensor);
 Strides row_major(const Tensor& tensor);
 
-// Reads DLTensors into `read`, which is empty. Throws Error(invalid_argument), saying what is wrong
-// with the first one that is not in `read`, but not where, on: NULL, a type outside `types`, a
-// device that is neither CPU nor CUDA, a negative dimension, more elements than fit 64-bit byte
-// offsets, NULL data of a tensor that has elements, data not aligned to its element.
-void read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
-                  std::vector<Tensor>& read);
+// What is known of tensors that were read one after the other. Of nearly every list it is all that
+// need be asked.
+struct Survey {
+  bool one_device = true;
+  bool apart = true;  // without gaps inside, each beyond the one before: all in [begin, end)
+  std::uintptr_t begin = 0, end = 0;  // addresses; 0 where there are no elements
+};
+
+// Reads DLTensors into `read`, which is empty; returns what they showed. Throws
+// Error(invalid_argument), saying what is wrong with the first one that is not in `read`, but not
+// where, on: NULL, a type outside `types`, a device that is neither CPU nor CUDA, a negative
+// dimension, more elements than fit 64-bit byte offsets, NULL data of a tensor that has elements,
+// data not aligned to its element.
+Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
+                    std::vector<Tensor>& read);
 
 // Whether two arrays, the first of which was read, hold the same tensors: same memory, type, shape
 // and strides.

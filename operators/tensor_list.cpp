@@ -31,26 +31,25 @@ TensorList read_tensor_list(const Call& call, const char* x, const char* out) {
   list.dense.reserve(xs.size());
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const Tensor &from = xs[i], &to = outs[i];
-    if (same && from.contiguous) {
-      if (from.elements != 0) list.dense.push_back({from.data, to.data, from.elements, from.type});
-      continue;
+    if (!same || !from.contiguous) {
+      if (from.type != to.type)
+        call.refuse(call.where(out, i), std::string("expected the type of its input, ") +
+                                            name(from.type) + "; got " + name(to.type));
+      if (!same_shape(from, to))
+        call.refuse(call.where(out, i), "expected the shape of its input, " + describe_shape(from) +
+                                            "; got " + describe_shape(to));
     }
-    if (from.type != to.type)
-      call.refuse(call.where(out, i), std::string("expected the type of its input, ") +
-                                          name(from.type) + "; got " + name(to.type));
-    if (!same_shape(from, to))
-      call.refuse(call.where(out, i), "expected the shape of its input, " + describe_shape(from) +
-                                          "; got " + describe_shape(to));
     if (from.elements == 0) continue;
-    if (from.contiguous && to.contiguous) {
-      list.dense.push_back({from.data, to.data, from.elements, from.type});
-      continue;
+    list.elements += from.elements;
+    if (!from.contiguous || !to.contiguous) {
+      TensorList::Strided member = strided_member(call, from, to, out, i);
+      if (!member.layout.dense()) {
+        list.strided.push_back(member);
+        continue;
+      }
     }
-    TensorList::Strided member = strided_member(call, from, to, out, i);
-    if (member.layout.dense())
-      list.dense.push_back({from.data, to.data, from.elements, from.type});
-    else
-      list.strided.push_back(member);
+    list.dense.push_back({from.data, to.data, from.elements, list.dense_elements, from.type});
+    list.dense_elements += from.elements;
   }
   return list;
 }

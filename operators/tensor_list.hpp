@@ -15,6 +15,7 @@ struct TensorList {
     const void* x;
     void* out;
     std::int64_t elements;  // > 0
+    std::int64_t before;    // elements of the dense members before it
     Type type;
   };
   struct Strided {
@@ -26,6 +27,7 @@ struct TensorList {
   };
   std::vector<Dense> dense;
   std::vector<Strided> strided;
+  std::int64_t dense_elements = 0, elements = 0;  // of all
 };
 
 // Reads arguments `x` and `out`. Refuses lists of different length, members of different shape or
