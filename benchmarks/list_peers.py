@@ -7,8 +7,8 @@ anything is timed, the two must give the same bits on finite gradients, and the 
 
   python3 benchmarks/list_peers.py --library build/release/libtwinops.so
 
-Times are medians in microseconds with a cold L2 cache (benchmarks/peers.py). A kernel of 256 bytes of
-parameters or more (one of 64 does not) takes one of two times, 0.6 us apart, by turns of the launches
+Times are medians in microseconds with a cold L2 cache (benchmarks/peers.py). A kernel of 192 bytes of
+parameters or more (up to 160 it does not) takes one of two times, 0.6 us apart, by turns of the launches
 in its process, whatever it does: `ours us` is the longer, `or` the shorter. `of copy` is the rate of
 the longer over that of a copy of as many bytes; `host` is how long one call keeps its caller.
 """
