@@ -19,8 +19,9 @@ inline constexpr int kListBytes = 31488;
 #else
 inline constexpr int kListBytes = 2816;
 #endif
-inline constexpr int kFewBytes = 256, kSomeBytes = 2560, kManyBytes = 5120;  // of a short list
-inline constexpr std::uint32_t kMostPacks = 1u << 31;                        // of a launch
+// A short list has short parameters.
+inline constexpr int kFewBytes = 256, kSomeBytes = 2560, kManyBytes = std::min(5120, kListBytes);
+inline constexpr std::uint32_t kMostPacks = 1u << 31;  // of a launch
 
 // A strided member: an element a thread, at 64-bit offsets.
 template <class T, class Body>
@@ -80,8 +81,8 @@ class ListLaunch {
     const std::size_t bytes = bytes_for(x_.size());
     if (bytes <= kFewBytes)
       launch<kFewBytes>();
-    else if (bytes <= kManyBytes && kManyBytes < kListBytes)
-      launch < kManyBytes<kListBytes ? kManyBytes : kListBytes>();
+    else if (bytes <= kManyBytes)
+      launch<kManyBytes>();
     else
       launch<kListBytes>();
     clear();
@@ -122,6 +123,8 @@ class ListLaunch {
       launch_stretches(StretchList<kFewBytes, kInPlace>(), threads);
     else if (blocks <= StretchList<kSomeBytes, kInPlace>::kMost)
       launch_stretches(StretchList<kSomeBytes, kInPlace>(), threads);
+    else if (blocks <= StretchList<kManyBytes, kInPlace>::kMost)
+      launch_stretches(StretchList<kManyBytes, kInPlace>(), threads);
     else if (blocks <= StretchList<kListBytes, kInPlace>::kMost)
       launch_stretches(StretchList<kListBytes, kInPlace>(), threads);
     else
