@@ -19,8 +19,8 @@ class Checker {
       : options_(options), seed_(seed), golden_(golden), record_(record), fault_(options.fault) {}
 
   void check(const std::string& op, const proof::Case& c);
-  // After the last case: fails the operators and types whose outputs were next to nothing but NaN
-  // and zeros, for they prove nothing.
+  // After the last case of all sizes: fails the operators and types whose outputs were next to
+  // nothing but NaN and zeros, for they prove nothing.
   void finish();
 
   const std::deque<Result>& results() const { return results_; }
