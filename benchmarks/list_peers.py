@@ -7,10 +7,10 @@ anything is timed, the two must give the same bits on finite gradients, and the 
 
   python3 benchmarks/list_peers.py --library build/release/libtwinops.so
 
-Times are medians in microseconds with a cold L2 cache (benchmarks/peers.py). A kernel of 192 bytes of
-parameters or more (up to 160 it does not) takes one of two times, 0.6 us apart, by turns of the launches
-in its process, whatever it does: `ours us` is the longer, `or` the shorter. `of copy` is the rate of
-the longer over that of a copy of as many bytes; `host` is how long one call keeps its caller.
+Times are medians in microseconds with a cold L2 cache (benchmarks/peers.py). A launch with more than
+a few parameters takes one of two times by turns of the launches in its process, whatever the kernel
+does (1x1: one element): `ours us` is the longer, `or` the shorter. `of copy` is the rate of the longer
+over that of a copy of as many bytes; `host` is how long one call keeps its caller.
 """
 import argparse
 import os
@@ -37,6 +37,7 @@ def shapes_of(name):
 LISTS = {
     "resnet50": lambda: shapes_of("resnet50"),
     "bert_large": lambda: shapes_of("bert_large"),
+    "1x1": lambda: [(1,)],
     "300x1024": lambda: [(1024,)] * 300,
     "2000x256": lambda: [(256,)] * 2000,
     "100000x16": lambda: [(16,)] * 100000,

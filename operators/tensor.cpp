@@ -9,10 +9,10 @@
 namespace twinops {
 namespace {
 
-// Messages are made out of line, so that a tensor that is right is read in few instructions: lists
-// are long.
 constexpr std::size_t kAhead = 8;  // descriptions of a list that are on their way from memory
 
+// Messages are made out of line, so that a tensor that is right is read in few instructions: lists
+// are long.
 [[noreturn, gnu::cold, gnu::noinline]] void refuse(const char* what) {
   throw Error(Status::invalid_argument, what);
 }

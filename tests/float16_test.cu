@@ -24,6 +24,15 @@ __device__ std::uint64_t first_index() {
 }
 __device__ std::uint64_t index_step() { return std::uint64_t{gridDim.x} * blockDim.x; }
 
+// find: a kernel that lowers *first_bad to the least float that it finds wrong.
+void expect_no_bad_float(void (*find)(unsigned long long* first_bad)) {
+  Managed<unsigned long long> bad(1);
+  bad[0] = ~0ull;
+  find<<<kBlocks, kThreads>>>(bad.get());
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(bad[0], ~0ull) << "float " << std::hex << bad[0];
+}
+
 // The least float whose conversion by the hardware is not the portable one.
 __global__ void narrow_every_float(unsigned long long* first_bad) {
   for (std::uint64_t u = first_index(); u < std::uint64_t{1} << 32; u += index_step()) {
@@ -39,11 +48,7 @@ __global__ void narrow_every_float(unsigned long long* first_bad) {
 
 TEST(DeviceFloat16, NarrowsEveryFloatAsThePortableConversion) {
   TWINOPS_NEEDS_DEVICE;
-  Managed<unsigned long long> bad(1);
-  bad[0] = ~0ull;
-  narrow_every_float<<<kBlocks, kThreads>>>(bad.get());
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  EXPECT_EQ(bad[0], ~0ull) << "float " << std::hex << bad[0];
+  expect_no_bad_float(narrow_every_float);
 }
 
 // Every 251st float, converted there, compared here.
@@ -108,11 +113,7 @@ __global__ void canonical_every_float(unsigned long long* first_bad) {
 
 TEST(DeviceNan, IsCanonicalForEveryFloat) {
   TWINOPS_NEEDS_DEVICE;
-  Managed<unsigned long long> bad(1);
-  bad[0] = ~0ull;
-  canonical_every_float<<<kBlocks, kThreads>>>(bad.get());
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  EXPECT_EQ(bad[0], ~0ull) << "float " << std::hex << bad[0];
+  expect_no_bad_float(canonical_every_float);
 }
 
 // The least float whose inverse as a loss scale is not what a division of doubles gives.
@@ -129,11 +130,7 @@ __global__ void inverse_of_every_float(unsigned long long* first_bad) {
 
 TEST(DeviceInverseScale, IsADivisionOfDoublesForEveryFloat) {
   TWINOPS_NEEDS_DEVICE;
-  Managed<unsigned long long> bad(1);
-  bad[0] = ~0ull;
-  inverse_of_every_float<<<kBlocks, kThreads>>>(bad.get());
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  EXPECT_EQ(bad[0], ~0ull) << "float " << std::hex << bad[0];
+  expect_no_bad_float(inverse_of_every_float);
 }
 
 // The operations that formulas are made of, canonical NaN included.
