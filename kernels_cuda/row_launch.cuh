@@ -9,6 +9,7 @@
 #include "kernels_cuda/launch.cuh"
 #include "kernels_cuda/row_parts.cuh"
 #include "kernels_cuda/row_share.cuh"
+#include "kernels_cuda/team_parts.cuh"
 #include "operators/execution.hpp"
 
 namespace twinops {
@@ -32,12 +33,6 @@ struct LongRows {
   __host__ __device__ int warps() const { return units < kLongWarps ? units : kLongWarps; }
 };
 
-// What a launch of a chunk a warp settles.
-struct ChunkRows {
-  int chunks;  // of a row
-  int blocks;  // of a row: the cluster
-  int warps;   // of a block
-};
 template <class F>
 inline constexpr int kRowWarps = sizeof(F) == 8 ? 16
                                                 : 32;  // that a multiprocessor has registers for
@@ -104,24 +99,37 @@ inline int device_attribute(cudaDeviceAttr attribute, int device) {
   return value;
 }
 
+inline bool has_room(std::size_t shared, int device) {  // a block
+  return shared <= static_cast<std::size_t>(
+                       device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+}
+
 inline unsigned grid_of(std::int64_t blocks) {
   return static_cast<unsigned>(std::min<std::int64_t>(blocks, 0x7fffffff));
 }
 
+// In place of a cluster's size: no clusters, and all blocks of the grid are resident at once.
+inline constexpr int kResident = 0;
+
 // A launch in clusters of `cluster` blocks, with `shared` bytes of dynamic shared memory.
 struct RowLaunch {
   template <class... Parameters>
-  RowLaunch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, std::size_t shared,
+  RowLaunch(void (*kernel)(Parameters...), dim3 blocks, unsigned threads, std::size_t shared,
             int cluster, void* stream) {
-    config.gridDim = dim3(blocks);
+    config.gridDim = blocks;
     config.blockDim = dim3(threads);
     config.dynamicSmemBytes = shared;
     config.stream = static_cast<cudaStream_t>(stream);
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
-    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    if (cluster == kResident) {
+      attribute.id = cudaLaunchAttributeCooperative;
+      attribute.val.cooperative = 1;
+    } else {
+      attribute.id = cudaLaunchAttributeClusterDimension;
+      attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+      attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    }
     config.attrs = &attribute;
-    config.numAttrs = cluster > 1 ? 1 : 0;
+    config.numAttrs = cluster != 1 ? 1 : 0;
     if (shared > 48 * 1024)
       check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(shared)),
@@ -138,8 +146,8 @@ struct RowLaunch {
 };
 
 template <class... Parameters, class... Values>
-void launch_rows(Execution& execution, void (*kernel)(Parameters...), unsigned blocks,
-                 unsigned threads, std::size_t shared, int cluster, const Values&... values) {
+void launch_rows(Execution& execution, void (*kernel)(Parameters...), dim3 blocks, unsigned threads,
+                 std::size_t shared, int cluster, const Values&... values) {
   const RowLaunch launch(kernel, blocks, threads, shared, cluster, execution.stream);
   check(cudaLaunchKernelEx(&launch.config, kernel, values...), "launch over rows");
   ++execution.launches;
@@ -220,6 +228,36 @@ inline void plan_small_blocks(int warps, ChunkRows& plan) {
     plan.warps = of_block;
     plan.blocks = blocks;
   }
+}
+
+// Launches a kernel of teams, `warps` a block with two chunks each, if a team finds room and the
+// call brought an allocator for what it meets in. Parts: the kernel's.
+template <class Parts, class Job>
+bool launch_teams(const Job& job, int warps, void (*kernel)(Job, ChunkRows), std::size_t shared,
+                  Execution& execution) {
+  const int device = execution.device.index;
+  if (execution.allocate == nullptr || !has_room(shared, device) ||
+      !device_attribute(cudaDevAttrCooperativeLaunch, device))
+    return false;
+  const auto share = [](std::int64_t all, std::int64_t of) {
+    return static_cast<int>((all + of - 1) / of);
+  };
+  ChunkRows plan{share(job.rows.length, kFoldChunk), 0, warps, nullptr};
+  plan.blocks = share(plan.chunks, 2 * warps);
+  const auto threads = static_cast<unsigned>(warps * kWarp);
+  const RowLaunch room(kernel, 1, threads, shared, kResident, nullptr);
+  int blocks = 0;  // that are resident, of a multiprocessor
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, static_cast<int>(threads),
+                                                      shared),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  blocks *= device_attribute(cudaDevAttrMultiProcessorCount, device);
+  if (plan.blocks > std::min(blocks, Parts::kMost)) return false;
+  const auto teams = std::min<std::int64_t>(job.rows.rows, blocks / plan.blocks);
+  const dim3 grid(static_cast<unsigned>(plan.blocks), static_cast<unsigned>(teams));
+  const Workspace board(execution, Parts::board_bytes(std::size_t{grid.x} * grid.y));
+  plan.board = board.data();
+  launch_rows(execution, kernel, grid, threads, shared, kResident, job, plan);
+  return true;
 }
 
 // How many rows the device works on at a time, in clusters side by side.

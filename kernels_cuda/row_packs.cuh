@@ -40,10 +40,10 @@ __device__ __forceinline__ Pack<T, V> read_pack(const T* from) {
   else
     return {*reinterpret_cast<const uint4*>(from)};
 }
-// The same elements, of which the compiler knows nothing any more: grids have one layer.
+// The same elements, of which the compiler knows nothing any more: grids are flat.
 template <class T, int V>
 __device__ __forceinline__ void forget_pack(Pack<T, V>& pack) {
-  const unsigned zero = gridDim.y - 1;
+  const unsigned zero = gridDim.z - 1;
   pack.words.x ^= zero;
   pack.words.y ^= zero;
   pack.words.z ^= zero;

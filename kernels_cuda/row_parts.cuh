@@ -22,6 +22,14 @@ __device__ __forceinline__ void cluster_barrier(int blocks) {
   __syncthreads();
 }
 
+// What a launch of a chunk or two a warp settles.
+struct ChunkRows {
+  int chunks;   // of a row
+  int blocks;   // of a row: the cluster, or the team
+  int warps;    // of a block
+  void* board;  // where teams meet
+};
+
 // Parts of two rows in turn, so that one can still be read while the next is being written. Whoever
 // brings a part of turn i + 2 has all parts of turn i + 1, which others brought after turn i.
 //
@@ -43,12 +51,23 @@ class RowParts {
            (2 * chunks * static_cast<int>(sizeof(Part)) + 15) / 16 * 16;
   }
 
+  // Clusters lie one after the other.
+  __device__ static int block_of_row(const ChunkRows& plan) {
+    return static_cast<int>(blockIdx.x % plan.blocks);
+  }
+  __device__ static int first_row(const ChunkRows& plan) {
+    return static_cast<int>(blockIdx.x) / plan.blocks;
+  }
+  __device__ static int rows_at_once(const ChunkRows& plan) {
+    return static_cast<int>(gridDim.x) / plan.blocks;
+  }
+
   // All threads of the row's blocks.
-  __device__ RowParts(void* memory, int chunks, int blocks)
+  __device__ RowParts(void* memory, const ChunkRows& plan)
       : memory_(*static_cast<Memory*>(memory)),
         parts_(reinterpret_cast<Part*>(&memory_ + 1)),
-        chunks_(chunks),
-        blocks_(blocks) {
+        chunks_(plan.chunks),
+        blocks_(plan.blocks) {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0) {
       for (std::uint64_t& arrived : memory_.arrived)
@@ -56,7 +75,13 @@ class RowParts {
                      : "memory");
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
-    cluster_barrier(blocks);
+#endif
+  }
+
+  // All threads of the row's blocks, before the first part is brought.
+  __device__ __forceinline__ void begin() {
+#if __CUDA_ARCH__ >= 900
+    cluster_barrier(blocks_);
 #endif
   }
 

@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
   constexpr int V = S::kPack;
   constexpr bool kFetch = V > 1;
   extern __shared__ __align__(16) unsigned char memory[];
-  RowParts<F, F> sums(memory, plan.chunks, plan.blocks);
+  RowParts<F, F> sums(memory, plan);
   unsigned char* const room = memory + sums.bytes(plan.chunks);
   using Next = std::conditional_t<kFetch, NextChunk<In, S>, NoChunk>;
   [[maybe_unused]] const Next next_y(room), next_dy(room + Next::bytes(blockDim.x / kWarp));
@@ -209,6 +209,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
 
   int r = static_cast<int>(blockIdx.x) / plan.blocks, turn = 0;
   fetch(r);
+  sums.begin();
   for (; r < rows; r += row_step) {
     const RowStarts<3> starts = at(r);
     GradShare<In, S> of_lane;

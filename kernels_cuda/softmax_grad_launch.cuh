@@ -6,32 +6,46 @@
 
 namespace twinops {
 
-// With blocks that stay and take row after row, with `fetched` bytes of a block's shared memory.
+// With blocks that stay and take row after row, with `fetched` bytes of a block's shared memory;
+// false if they have no room.
 template <class In, class Kernel, class Job>
-void launch_grad_clusters(Kernel kernel, const Job& job, const ChunkRows& plan, std::size_t fetched,
+bool launch_grad_clusters(Kernel kernel, const Job& job, const ChunkRows& plan, std::size_t fetched,
                           Execution& execution) {
   const std::size_t shared = RowParts<compute_t<In>, compute_t<In>>::bytes(plan.chunks) + fetched;
+  if (!has_room(shared, execution.device.index)) return false;
   launch_rows(execution, kernel,
               grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks),
               static_cast<unsigned>(plan.warps * kWarp), shared, plan.blocks, job, plan);
+  return true;
 }
 
 // A chunk of y and one of dy, for each warp of a block.
 template <class In, class S>
-std::size_t fetched_bytes(const ChunkRows& plan) {
+std::size_t fetched_bytes(int warps) {
   if constexpr (S::kPack == 1)
     return 0;
   else
-    return 2 * NextChunk<In, S>::bytes(static_cast<std::size_t>(plan.warps));
+    return 2 * NextChunk<In, S>::bytes(static_cast<std::size_t>(warps));
 }
 
+// A chunk a warp; false if they have no room.
 template <bool kLog, class S, class In, class Out>
-void launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
-  if (plan.blocks == 1)
-    return launch_rows(execution, grad_row_kernel<kLog, In, Out, S>, grid_of(job.rows.rows),
-                       static_cast<unsigned>(plan.warps * kWarp), 0, 1, job);
-  launch_grad_clusters<In>(grad_cluster_kernel<kLog, In, Out, S>, job, plan,
-                           fetched_bytes<In, S>(plan), execution);
+bool launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
+  if (plan.blocks > 1)
+    return launch_grad_clusters<In>(grad_cluster_kernel<kLog, In, Out, S>, job, plan,
+                                    fetched_bytes<In, S>(plan.warps), execution);
+  launch_rows(execution, grad_row_kernel<kLog, In, Out, S>, grid_of(job.rows.rows),
+              static_cast<unsigned>(plan.warps * kWarp), 0, 1, job);
+  return true;
+}
+
+// Two chunks a warp in teams, two blocks a multiprocessor; false if they have no room.
+template <bool kLog, class S, class In, class Out>
+bool launch_grad_teams(const GradJob<In, Out>& job, Execution& execution) {
+  using Parts = TeamParts<compute_t<In>, compute_t<In>>;
+  constexpr int kWarps = kGradWarps<In, S::kPack> / 2;
+  return launch_teams<Parts>(job, kWarps, grad_pair_kernel<kLog, In, Out, S, TeamParts>,
+                             Parts::bytes(0) + fetched_bytes<In, S>(kWarps), execution);
 }
 
 template <bool kLog, class S, class In, class Out>
@@ -62,12 +76,18 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
     return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
   };
   const bool fits = plans(kOfBlock, 1);
-  // Two chunks a warp, where one takes more than a portable cluster.
-  if constexpr (V > 1 && std::is_same_v<In, Out>)
-    if ((!fits || plan.blocks > kPortableBlocksOfRow) && plans(0, 2))
-      return launch_grad_clusters<In>(grad_pair_kernel<kLog, In, Out, S>, job, plan,
-                                      fetched_bytes<In, S>(plan), execution);
-  if (fits) return launch_grad_chunks<kLog, S>(job, plan, execution);
+  // Two chunks a warp, where one takes more than a portable cluster; where two do, in teams.
+  if constexpr (V > 1 && std::is_same_v<In, Out>) {
+    if constexpr (sizeof(In) < 8)
+      if (job.rows.length > 2 * kPortableBlocksOfRow * kWarps * kFoldChunk &&
+          launch_grad_teams<kLog, S>(job, execution))
+        return;
+    if ((!fits || plan.blocks > kPortableBlocksOfRow) && plans(0, 2) &&
+        launch_grad_clusters<In>(grad_pair_kernel<kLog, In, Out, S, RowParts>, job, plan,
+                                 fetched_bytes<In, S>(plan.warps), execution))
+      return;
+  }
+  if (plans(kOfBlock, 1) && launch_grad_chunks<kLog, S>(job, plan, execution)) return;
   launch_long_grad<kLog, S>(job, execution);
 }
 

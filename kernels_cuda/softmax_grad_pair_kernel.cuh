@@ -7,20 +7,22 @@
 
 namespace twinops {
 
-template <bool kLog, class In, class Out, class S>
+// OfRow: what a row's blocks are, a cluster or a team.
+template <bool kLog, class In, class Out, class S, template <class, class> class OfRow>
 __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
-    grad_pair_kernel(const __grid_constant__ GradJob<In, Out> job, const ChunkRows plan) {
+    grad_pair_kernel(const __grid_constant__ GradJob<In, Out> job,
+                     const __grid_constant__ ChunkRows plan) {
   using F = compute_t<In>;
   using Next = NextChunk<In, S>;
   extern __shared__ __align__(16) unsigned char memory[];
-  RowParts<F, F> sums(memory, plan.chunks, plan.blocks);
+  OfRow<F, F> sums(memory, plan);
   unsigned char* const room = memory + sums.bytes(plan.chunks);
   const Next next_y(room), next_dy(room + Next::bytes(plan.warps));
-  const int first = static_cast<int>(blockIdx.x % plan.blocks) * 2 * plan.warps +
-                    static_cast<int>(threadIdx.x) / kWarp;
   const int rows = static_cast<int>(job.rows.rows), length = static_cast<int>(job.rows.length);
-  const int row_step = static_cast<int>(gridDim.x) / plan.blocks;
-  const auto chunk_of = [&](int half) { return first + half * plan.warps; };
+  const int row_step = sums.rows_at_once(plan);
+  const auto chunk_of = [&](int half) {
+    return (2 * sums.block_of_row(plan) + half) * plan.warps + warp_anew();
+  };
   const auto at = [&](int r, int half) {  // the row's chunk, of each operand
     RowStarts<3> starts = row_starts(job.rows.outer, r);
 #pragma unroll
@@ -39,8 +41,9 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
     next_dy.fetch(share, job.dy + starts.of[2], job.dy_end);
   };
 
-  int r = static_cast<int>(blockIdx.x) / plan.blocks, turn = 0;
+  int r = sums.first_row(plan), turn = 0;
   fetch(r);
+  sums.begin();
   for (; r < rows; r += row_step, ++turn) {
     GradShare<In, S> of_lane;
     const auto take = [&](const S& share) {

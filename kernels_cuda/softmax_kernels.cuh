@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   using In = typename Job::In;
   constexpr int V = S::kPack;
   extern __shared__ __align__(16) unsigned char memory[];
-  RowParts<SoftmaxPart<F>, SoftmaxRow<F>> parts(memory, plan.chunks, plan.blocks);
+  RowParts<SoftmaxPart<F>, SoftmaxRow<F>> parts(memory, plan);
   unsigned char* const room = memory + parts.bytes(plan.chunks);
   const int chunk = static_cast<int>(blockIdx.x % plan.blocks) * plan.warps + threadIdx.x / kWarp;
   const int begin = chunk * kFoldChunk;
@@ -133,6 +133,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   int r = static_cast<int>(blockIdx.x) / plan.blocks, turn = 0;
   RowStarts<2> starts = row_starts(job.rows.outer, r);
   fetch(r, starts);
+  parts.begin();
   for (; r < rows; r += row_step) {
     const RowStarts<2> starts_after = row_starts(job.rows.outer, r + row_step);
     F x[S::kElements], max;

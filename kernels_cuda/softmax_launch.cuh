@@ -36,31 +36,42 @@ void launch_block(const Job& job, Execution& execution) {
 template <bool kLog, class S, class Job>
 void launch_chunks(const Job& job, const ChunkRows& plan, Execution& execution) {
   const auto threads = static_cast<unsigned>(plan.warps * kWarp);
-  const std::size_t detour = detour_bytes<S>(job, threads);
-  const auto launch = [&](auto kernel, std::size_t room) {
-    using F = typename Job::F;
-    const std::size_t shared = RowParts<SoftmaxPart<F>, SoftmaxRow<F>>::bytes(plan.chunks) + room;
+  const auto launch = [&](auto kernel, std::size_t shared) {
     launch_rows(execution, kernel,
                 grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks), threads,
                 shared, plan.blocks, job, plan);
   };
-  if constexpr (S::kPack > 1)
-    if (job.plain)
-      return launch(softmax_cluster_kernel<kLog, Job, S, true>,
-                    NextChunk<typename Job::In, S>::bytes(static_cast<std::size_t>(plan.warps)));
-  launch(softmax_cluster_kernel<kLog, Job, S, false>, detour);
+  const std::size_t parts = ClusterOfRow<typename Job::F>::bytes(plan.chunks);
+  if constexpr (S::kPack > 1) {
+    const std::size_t shared =
+        parts + NextChunk<typename Job::In, S>::bytes(static_cast<std::size_t>(plan.warps));
+    if (job.plain && has_room(shared, execution.device.index))
+      return launch(softmax_cluster_kernel<kLog, Job, S, true>, shared);
+  }
+  launch(softmax_cluster_kernel<kLog, Job, S, false>, parts + detour_bytes<S>(job, threads));
 }
 
-// Two chunks a warp. The job is plain, in packs.
+// Two chunks a warp; false if they have no room. The job is plain, in packs.
 template <bool kLog, class S, class Job>
-void launch_pairs(const Job& job, const ChunkRows& plan, Execution& execution) {
+bool launch_pairs(const Job& job, const ChunkRows& plan, Execution& execution) {
   using F = typename Job::F;
-  const auto kernel = softmax_pair_kernel<kLog, Job, S>;
-  const std::size_t shared = RowParts<SoftmaxPart<F>, SoftmaxRow<F>>::bytes(plan.chunks) +
+  const auto kernel = softmax_pair_kernel<kLog, Job, S, ClusterOfRow>;
+  const std::size_t shared = ClusterOfRow<F>::bytes(plan.chunks) +
                              PairRoom<Job, S>::bytes(static_cast<std::size_t>(plan.warps));
+  if (!has_room(shared, execution.device.index)) return false;
   launch_rows(execution, kernel,
               grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks),
               static_cast<unsigned>(plan.warps * kWarp), shared, plan.blocks, job, plan);
+  return true;
+}
+
+// The same in teams, two blocks a multiprocessor; false if they have no room.
+template <bool kLog, class S, class Job>
+bool launch_pairs_of_teams(const Job& job, Execution& execution) {
+  using Parts = TeamOfRow<typename Job::F>;
+  constexpr int kWarps = Job::kMostWarps / 2;
+  return launch_teams<Parts>(job, kWarps, softmax_pair_kernel<kLog, Job, S, TeamOfRow>,
+                             Parts::bytes(0) + PairRoom<Job, S>::bytes(kWarps), execution);
 }
 
 template <bool kLog, class S, class Job>
@@ -91,15 +102,20 @@ void launch_softmax(const Job& job, Execution& execution) {
   const bool fits = plans(kOfBlock, 1);
   if (fits && plan.blocks == 1) return launch_block<kLog, S>(job, execution);
   if constexpr (V > 1 && std::is_same_v<typename Job::In, typename Job::Out>) {
-    // Two chunks a warp: where a chunk a warp has no room, and where it is faster.
+    // Two chunks a warp: where a chunk a warp has no room, and where it is faster. In teams, where
+    // a portable cluster has no room for that, or in 16 bits for half of it.
     constexpr std::size_t kSize = sizeof(typename Job::In);
+    constexpr std::int64_t kTeams = kPortableBlocksOfRow * kWarps * kFoldChunk * (kSize / 2);
     const bool better = kSize == 2 ? plan.chunks > 24 : kSize == 4 || !kRagged;
+    if constexpr (kSize < 8)
+      if (job.plain && job.rows.length > kTeams && launch_pairs_of_teams<kLog, S>(job, execution))
+        return;
     if (job.plain && (!fits || better) && plans(0, 2)) {
       if (kSize == 2) plan_small_blocks((plan.chunks + 1) / 2, plan);
-      return launch_pairs<kLog, S>(job, plan, execution);
+      if (launch_pairs<kLog, S>(job, plan, execution)) return;
     }
   }
-  if (fits) return launch_chunks<kLog, S>(job, plan, execution);
+  if (plans(kOfBlock, 1)) return launch_chunks<kLog, S>(job, plan, execution);
   launch_long<kLog, S>(job, execution);
 }
 

@@ -61,21 +61,27 @@ struct PairRoom {
   }
 };
 
-template <bool kLog, class Job, class S>
+// What a row's blocks are: a cluster or a team.
+template <class F>
+using ClusterOfRow = RowParts<SoftmaxPart<F>, SoftmaxRow<F>>;
+template <class F>
+using TeamOfRow = TeamParts<SoftmaxPart<F>, SoftmaxRow<F>>;
+
+template <bool kLog, class Job, class S, template <class> class OfRow>
 __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
-    softmax_pair_kernel(const __grid_constant__ Job job, const ChunkRows plan) {
+    softmax_pair_kernel(const __grid_constant__ Job job, const __grid_constant__ ChunkRows plan) {
   using F = typename Job::F;
   using In = typename Job::In;
   using Room = PairRoom<Job, S>;
   using Waiting = typename Room::Waiting;
   using Next = typename Room::Next;
   extern __shared__ __align__(16) unsigned char memory[];
-  RowParts<SoftmaxPart<F>, SoftmaxRow<F>> parts(memory, plan.chunks, plan.blocks);
+  OfRow<F> parts(memory, plan);
   unsigned char* const room = memory + parts.bytes(plan.chunks);
   const Waiting waiting(room);
-  const int first = static_cast<int>(blockIdx.x % plan.blocks) * 2 * plan.warps;
+  const int first = parts.block_of_row(plan) * 2 * plan.warps;
   const int rows = static_cast<int>(job.rows.rows), length = static_cast<int>(job.rows.length);
-  const int row_step = static_cast<int>(gridDim.x) / plan.blocks;
+  const int row_step = parts.rows_at_once(plan);
   const auto chunk_of = [&](int half) { return first + half * plan.warps + warp_anew(); };
   const auto from = [&](const RowStarts<2>& row, int chunk) {
     return job.x + row.of[1] + chunk * kFoldChunk;
@@ -92,10 +98,11 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     if (r < rows) next_of(half).fetch(share_of(at, chunk), at, job.x_end);
   };
 
-  int r = static_cast<int>(blockIdx.x) / plan.blocks, turn = 0;
+  int r = parts.first_row(plan), turn = 0;
   RowStarts<2> starts = row_starts(job.rows.outer, r);
   fetch(r, starts, 0, chunk_of(0));
   if constexpr (Room::kFetchSecond) fetch(r, starts, 1, chunk_of(1));
+  parts.begin();
   for (; r < rows; r += row_step) {
     const RowStarts<2> starts_after = row_starts(job.rows.outer, r + row_step);
     F x[S::kElements], first_max = F(0), max = F(0), shift = F(0);

@@ -141,6 +141,17 @@ void add_real(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{3, 1 << 20}}, values, type, type, true);
 }
 
+// Rows of so many chunks that a GPU's blocks meet in global memory (kernels_cuda/team_parts.cuh):
+// just above what a cluster has room for, up to and beyond the largest team, more rows than teams.
+void add_teams(Cases& cases, DLDataType type, const Values& values) {
+  cases.add({{2, (1 << 18) + 8}}, values, type, type);
+  cases.add({{2, (1 << 19) + 1}}, values, type, type);
+  cases.add({{17, 1 << 20}}, values, type, type, true);
+  cases.add({{29, 600001}, -1, {}, 3}, values, type, type);
+  cases.add({{2, 1 << 21}}, values, type, type);
+  cases.add({{1, (1 << 21) + 1}}, values, type, type);
+}
+
 // Short rows that a vector's lanes share, and rows along a middle axis that do; widths that leave
 // lanes over.
 void add_neighbours(Cases& cases, DLDataType type, const Values& values) {
@@ -197,6 +208,14 @@ std::vector<Case> forward_cases(const char* op) {
       cases.add({{3, n}}, {"one large", with(logits(), 0, n, Special::largest)}, type, type);
     }
   }
+  for (DLDataType type : {twinops::kFloat16, twinops::kBfloat16, twinops::kFloat32}) {
+    add_teams(cases, type, kSteep);
+    for (const Values& v : {kFar, kFinite}) cases.add({{3, 600001}}, v, type, type);
+    cases.add({{2, 1 << 20}}, {"one NaN", with(logits(), 0, 700000, Special::minus_nan)}, type,
+              type);
+    cases.add({{2, 1 << 20}}, {"one infinity", with(logits(), 0, -1, Special::infinity)}, type,
+              type);
+  }
   for (DLDataType half : {twinops::kFloat16, twinops::kBfloat16})
     for (std::int64_t n : {33, 64, 1000, 1024, 4096, 9000, 32768, 50000})
       for (bool widen : {false, true})
@@ -229,6 +248,8 @@ std::vector<Case> backward_cases(const char* op, const Values& values,
       cases.add({{9, n}}, values, type, type, n == 1500, false, 1.0 / 3);
     }
   }
+  for (DLDataType type : {twinops::kFloat16, twinops::kBfloat16, twinops::kFloat32})
+    add_teams(cases, type, values);
   for (DLDataType half : {twinops::kFloat16, twinops::kBfloat16})
     for (std::int64_t n : {33, 64, 1000, 1024, 4096, 9000, 32768, 50000})
       for (bool widen : {false, true})
