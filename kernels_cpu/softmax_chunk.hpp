@@ -43,12 +43,13 @@ struct SoftmaxChunk {
     };
     if (n < kFoldChunk) {
       return checked(v.max, fold_terms<Compute, Isa>(padded<Compute, Isa>(n), [&](int j) {
-                       return put(j, j < n ? weight(load<Isa>(v.at + j), scale) : V(Compute(0)));
+                       return put(j,
+                                  j < n ? weight<In>(load<Isa>(v.at + j), scale) : V(Compute(0)));
                      }));
     }
     const V sums = fold_eighths<Compute, Isa>(kFoldChunk, [&](int j) TWINOPS_INLINE_BODY {
       __builtin_prefetch(v.at + kFoldChunk + j);  // the chunk that follows
-      return put(j, weight(load<Isa>(v.at + j), scale));
+      return put(j, weight<In>(load<Isa>(v.at + j), scale));
     });
     return checked(v.max, isa::fold_lanes(sums.v));
   }

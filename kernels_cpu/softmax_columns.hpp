@@ -84,7 +84,7 @@ class SoftmaxColumns {
     for (int i = 0; i < t.pitch; i += V::kLanes) {
       const LaneScale<V> scale = t.scale(i);
       save(t.sum + i, fold_lanewise<Compute, Isa>(n, [&](int j) TWINOPS_INLINE_BODY {
-             const V w = weight(t.value(j, i), scale);
+             const V w = weight<In>(t.value(j, i), scale);
              if constexpr (kSave) save(t.values + j * t.pitch + i, w);
              return w;
            }));
@@ -97,7 +97,7 @@ class SoftmaxColumns {
     for (int i = 0; i < t.pitch; i += V::kLanes) {
       const V max = load<Isa>(t.max + i), sum = sum_of_ordinary(max, load<Isa>(t.sum + i));
       save(t.sum + i, sum);
-      save(t.last + i, kLog ? sum_over_mantissa(max, sum) : V(Compute(1)) / sum);
+      save(t.last + i, kLog ? sum_over_mantissa<In>(max, sum) : V(Compute(1)) / sum);
     }
     for (int r = 0; r < t.width; ++r) {
       if constexpr (kLog) t.last[r] = log_of_normal(t.last[r], 0);
@@ -130,7 +130,7 @@ class SoftmaxColumns {
         t.sum[r] = special_row<Compute>(RowKind::nan, false, kLog);
         t.special = true;
       } else {
-        t.last[r] = kLog ? log_of_sum(row) : Compute(1) / row.sum;
+        t.last[r] = kLog ? log_of_sum<In>(row) : Compute(1) / row.sum;
       }
     }
     for (std::int64_t first = 0; first < length; first += kFoldChunk) {
@@ -142,7 +142,7 @@ class SoftmaxColumns {
         if constexpr (kLog)
           return log_softmax(t.value(j, i), load<Isa>(max + i), load<Isa>(t.last + i));
         else
-          return weight(t.value(j, i), t.scale(i)) * load<Isa>(factor + i);
+          return weight<In>(t.value(j, i), t.scale(i)) * load<Isa>(factor + i);
       });
     }
   }

@@ -13,6 +13,7 @@ namespace twinops {
 template <class In>
 class ReferenceRow {
  public:
+  using Element = In;
   using F = compute_t<In>;
 
   ReferenceRow(const SoftmaxArguments& a, std::int64_t row)
@@ -58,7 +59,7 @@ F chunk_weights(const Row& x, std::int64_t c, std::int64_t length, F shift,
   for (std::int64_t j = 0; j < n; ++j) max = greatest<F>(max, x[first + j] - shift);
   const WeightScale<F> scale = weight_scale(max);
   for (std::int64_t j = 0; j < kFoldChunk; ++j)
-    weights[j] = j < n ? weight<F>(x[first + j] - shift, scale) : F(0);
+    weights[j] = j < n ? weight<typename Row::Element, F>(x[first + j] - shift, scale) : F(0);
   return max;
 }
 
@@ -94,7 +95,7 @@ void reference_row(const SoftmaxArguments& a, std::int64_t row_index, Put&& put)
       if (kind != RowKind::ordinary)
         put(i, special_row<F>(kind, a.masked_is_zero, kLog));
       else if (kLog)
-        put(i, log_softmax<F>(x[i] - shift, row.max, log_of_sum(row)));
+        put(i, log_softmax<F>(x[i] - shift, row.max, log_of_sum<In>(row)));
       else
         put(i, weights[j] * softmax_factor(row.max, F(1) / row.sum, max));
     }

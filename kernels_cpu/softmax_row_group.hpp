@@ -44,7 +44,7 @@ class SoftmaxRowGroup {
       of_rows[r] = fold_to_vector<Compute, Isa>(folded, [&](int j) TWINOPS_INLINE_BODY {
         if (j >= pitch_) return V(Compute(0));
         __builtin_prefetch(x[r] + kRows * columns_ + j);  // the rows that follow
-        const V w = weight(load<Isa>(row(r) + j), of_row);
+        const V w = weight<In>(load<Isa>(row(r) + j), of_row);
         if constexpr (!kLog) save(row(r) + j, w);
         return w;
       });
@@ -54,7 +54,7 @@ class SoftmaxRowGroup {
       return false;
     if constexpr (kLog) {
       save(max_, max);
-      save(last_, sum_over_mantissa(max, sum));
+      save(last_, sum_over_mantissa<In>(max, sum));
       for (int r = 0; r < kRows; ++r) last_[r] = log_of_normal(last_[r], 0);
     } else {
       save(last_, V(Compute(1)) / sum);

@@ -61,7 +61,7 @@ class SoftmaxRows {
     }
     if (kind != RowKind::ordinary) return write_special(row, kind, 0, 1);
     if constexpr (kLog)
-      write_logs(row, 0, n, shift, part.max, log_of_sum(part), weights);
+      write_logs(row, 0, n, shift, part.max, log_of_sum<In>(part), weights);
     else
       write_weights(row, 0, n, weights, Compute(1) / part.sum);
     write_rest(row, 0, n);
@@ -97,7 +97,7 @@ class SoftmaxRows {
     const Row row = at(index);
     const RowKind kind = kind_of_row(part.max);
     if (kind != RowKind::ordinary) return write_special(row, kind, begin, end);
-    const Compute last = kLog ? log_of_sum(part) : Compute(1) / part.sum;
+    const Compute last = kLog ? log_of_sum<In>(part) : Compute(1) / part.sum;
     for (std::int64_t c = begin; c < end; ++c) {
       const int n = row.x.used(c);
       Compute* scratch = kept.weights + Kept::chunks * kFoldChunk;
@@ -171,14 +171,14 @@ class SoftmaxRows {
     const Compute sum =
         fold_terms<Compute, Isa>(padded<Compute, Isa>(n), [&](int j) TWINOPS_INLINE_BODY {
           if (j >= n) return V(Compute(0));
-          const V w = weight(value(j), scale);
+          const V w = weight<In>(value(j), scale);
           if constexpr (!kLog) save(weights + j, w);
           return w;
         });
     if (!(abs(greatest_x) <= kExpReach<Compute>) || sum != sum) [[unlikely]]
       return false;
     if constexpr (kLog) {
-      const V m(greatest_x), l(log_of_sum(Part{greatest_x, sum}));
+      const V m(greatest_x), l(log_of_sum<In>(Part{greatest_x, sum}));
       row.out.write(0, n, [&](int j) TWINOPS_INLINE_BODY { return log_softmax(value(j), m, l); });
     } else {
       write_weights(row, 0, n, weights, Compute(1) / sum);
@@ -200,7 +200,7 @@ class SoftmaxRows {
     const V f(softmax_factor(part.max, inverse_sum, v.max));
     row.out.write(c * kFoldChunk, n, [&](int j) TWINOPS_INLINE_BODY {
       __builtin_prefetch(v.at + kFoldChunk + j);
-      return weight(load<Isa>(v.at + j), scale) * f;
+      return weight<In>(load<Isa>(v.at + j), scale) * f;
     });
   }
   TWINOPS_INLINE void write_logs(const Row& row, std::int64_t c, int n, Compute shift, Compute max,

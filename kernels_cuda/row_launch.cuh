@@ -5,6 +5,8 @@
 #include <cooperative_groups.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <limits>
 
 #include "kernels_cuda/launch.cuh"
 #include "kernels_cuda/row_parts.cuh"
@@ -164,6 +166,18 @@ int active_clusters(void (*kernel)(Parameters...), unsigned threads, std::size_t
   return std::max(1, clusters);
 }
 
+// How many blocks find room on the device at once.
+template <class... Parameters>
+int resident_blocks(void (*kernel)(Parameters...), unsigned threads, std::size_t shared,
+                    int device) {
+  const RowLaunch launch(kernel, 1, threads, shared, kResident, nullptr);
+  int blocks = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, static_cast<int>(threads),
+                                                      shared),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  return blocks * device_attribute(cudaDevAttrMultiProcessorCount, device);
+}
+
 // A warp's share of a chunk.
 template <int V, bool kRagged>
 using ChunkShare = Share<kWarp, kFoldChunk / kWarp / V, V, kRagged>;
@@ -230,33 +244,38 @@ inline void plan_small_blocks(int warps, ChunkRows& plan) {
   }
 }
 
-// Launches a kernel of teams, `warps` a block with two chunks each, if a team finds room and the
-// call brought an allocator for what it meets in. Parts: the kernel's.
-template <class Parts, class Job>
-bool launch_teams(const Job& job, int warps, void (*kernel)(Job, ChunkRows), std::size_t shared,
-                  Execution& execution) {
+// Launches a kernel of teams, two chunks a warp, if a team finds room and the call brought an
+// allocator for what it meets in. Parts: the kernel's. some_warps: of a block, of which those are
+// taken that work on most rows at a time, and of equal ones the first. shared(warps): bytes.
+template <class Parts, class Job, class Shared>
+bool launch_teams(const Job& job, void (*kernel)(Job, ChunkRows),
+                  std::initializer_list<int> some_warps, Shared&& shared, Execution& execution) {
   const int device = execution.device.index;
-  if (execution.allocate == nullptr || !has_room(shared, device) ||
-      !device_attribute(cudaDevAttrCooperativeLaunch, device))
+  if (execution.allocate == nullptr || !device_attribute(cudaDevAttrCooperativeLaunch, device))
     return false;
-  const auto share = [](std::int64_t all, std::int64_t of) {
-    return static_cast<int>((all + of - 1) / of);
-  };
-  ChunkRows plan{share(job.rows.length, kFoldChunk), 0, warps, nullptr};
-  plan.blocks = share(plan.chunks, 2 * warps);
-  const auto threads = static_cast<unsigned>(warps * kWarp);
-  const RowLaunch room(kernel, 1, threads, shared, kResident, nullptr);
-  int blocks = 0;  // that are resident, of a multiprocessor
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, static_cast<int>(threads),
-                                                      shared),
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  blocks *= device_attribute(cudaDevAttrMultiProcessorCount, device);
-  if (plan.blocks > std::min(blocks, Parts::kMost)) return false;
-  const auto teams = std::min<std::int64_t>(job.rows.rows, blocks / plan.blocks);
+  const auto threads = [](int warps) { return static_cast<unsigned>(warps * kWarp); };
+  const auto chunks = static_cast<int>((job.rows.length + kFoldChunk - 1) / kFoldChunk);
+  ChunkRows plan{};
+  std::int64_t turns = std::numeric_limits<std::int64_t>::max(), teams = 0;
+  for (const int warps : some_warps) {
+    const std::size_t bytes = shared(warps);
+    const int blocks = (chunks + 2 * warps - 1) / (2 * warps);
+    if (!has_room(bytes, device) || blocks > Parts::kMost) continue;
+    const int resident = resident_blocks(kernel, threads(warps), bytes, device);
+    if (blocks > resident) continue;
+    const std::int64_t at_once = std::min<std::int64_t>(job.rows.rows, resident / blocks);
+    const std::int64_t needed = (job.rows.rows + at_once - 1) / at_once;
+    if (needed >= turns) continue;
+    turns = needed;
+    teams = at_once;
+    plan = {chunks, blocks, warps, nullptr};
+  }
+  if (teams == 0) return false;
   const dim3 grid(static_cast<unsigned>(plan.blocks), static_cast<unsigned>(teams));
   const Workspace board(execution, Parts::board_bytes(std::size_t{grid.x} * grid.y));
   plan.board = board.data();
-  launch_rows(execution, kernel, grid, threads, shared, kResident, job, plan);
+  launch_rows(execution, kernel, grid, threads(plan.warps), shared(plan.warps), kResident, job,
+              plan);
   return true;
 }
 

@@ -54,7 +54,7 @@ struct SoftmaxAcrossRoom {
 };
 
 // What a row of one chunk takes of its sum, which one thread computes for all that hold the row.
-template <bool kLog, int V, class F>
+template <bool kLog, class In, int V, class F>
 struct FinishRow {
   static constexpr bool kDear = kLog;
   const AcrossPlan& plan;
@@ -65,19 +65,19 @@ struct FinishRow {
   __device__ __forceinline__ void by_lanes(F (&v)[V]) const {
     if (V > 1 && plan.places() >= V) {
       const F last =
-          finish_row<kLog>(SoftmaxPart<F>{pick_row(max, of.place), pick_row(v, of.place)}).last;
+          finish_row<kLog, In>(SoftmaxPart<F>{pick_row(max, of.place), pick_row(v, of.place)}).last;
 #pragma unroll
       for (int e = 0; e < V; ++e)
         v[e] = __shfl_sync(kAllLanes, last, (e << plan.lanes_log) + of.side);
     } else {
 #pragma unroll
-      for (int e = 0; e < V; ++e) v[e] = finish_row<kLog>(SoftmaxPart<F>{max[e], v[e]}).last;
+      for (int e = 0; e < V; ++e) v[e] = finish_row<kLog, In>(SoftmaxPart<F>{max[e], v[e]}).last;
     }
   }
   __device__ __forceinline__ F of_row(int row, F sum) const {
     F m = max_of_rows[row];
     if (kind_of_row(m) == RowKind::far) m = F(0);
-    return finish_row<kLog>(SoftmaxPart<F>{m, sum}).last;
+    return finish_row<kLog, In>(SoftmaxPart<F>{m, sum}).last;
   }
 };
 
@@ -133,7 +133,7 @@ struct ChunkAcross {
     fold_registers<K>(sum, [&](int k, F(&s)[V]) {
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        s[v] = weight(x[k][v], scale[v]);
+        s[v] = weight<In>(x[k][v], scale[v]);
         if constexpr (!kLog) x[k][v] = s[v];
       }
     });
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(1024) softmax_across_kernel(const __grid_const
   const auto add = [](F a, F b) { return a + b; };
   join_lanes_across(plan, last, add);
   join_warps_across(plan, of, room.sum, last, add,
-                    FinishRow<kLog, V, F>{plan, of, max, room.max.joined});
+                    FinishRow<kLog, typename Job::In, V, F>{plan, of, max, room.max.joined});
   chunk.store(job, of, job.out + starts.of[0], left, max, last);
 }
 
@@ -252,7 +252,9 @@ __global__ void __launch_bounds__(1024)
     join_chunks_across<SoftmaxPart<F>>(
         plan, plan.lanes() * V, [&](int row, int c) { return room.parts[row * plan.chunks + c]; },
         [](SoftmaxPart<F> part) { return join_lanes(part); },
-        [&](int row, SoftmaxPart<F> part) { room.of_row[row] = finish_row<kLog>(part); });
+        [&](int row, SoftmaxPart<F> part) {
+          room.of_row[row] = finish_row<kLog, typename Job::In>(part);
+        });
     __syncthreads();
     bool far = false;
 #pragma unroll

@@ -39,13 +39,13 @@ bool launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Exec
   return true;
 }
 
-// Two chunks a warp in teams, two blocks a multiprocessor; false if they have no room.
+// Two chunks a warp in teams; false if they have no room.
 template <bool kLog, class S, class In, class Out>
 bool launch_grad_teams(const GradJob<In, Out>& job, Execution& execution) {
   using Parts = TeamParts<compute_t<In>, compute_t<In>>;
-  constexpr int kWarps = kGradWarps<In, S::kPack> / 2;
-  return launch_teams<Parts>(job, kWarps, grad_pair_kernel<kLog, In, Out, S, TeamParts>,
-                             Parts::bytes(0) + fetched_bytes<In, S>(kWarps), execution);
+  const auto shared = [](int warps) { return Parts::bytes(0) + fetched_bytes<In, S>(warps); };
+  return launch_teams<Parts>(job, grad_pair_kernel<kLog, In, Out, S, TeamParts>, {8, 16}, shared,
+                             execution);
 }
 
 template <bool kLog, class S, class In, class Out>

@@ -3,7 +3,7 @@
 //   rows         a chunk a warp, everything in the registers of a block or of a cluster of blocks
 //   pairs        two chunks a warp of a cluster (softmax_pair_kernel.cuh)
 //   long rows    a cluster of blocks a row (softmax_long_kernel.cuh)
-// For 16-bit types instructions are the limit: a warp's chunk takes 730 of them (870 where it is
+// For 16-bit types instructions are the limit: a warp's chunk takes 690 of them (790 where it is
 // ragged), and 1000 would be all that a multiprocessor issues while the chunk travels. So pointers
 // are made once a chunk, what rows have in common once a row, and packs lie at offsets that
 // instructions hold.
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kShortThreads)
       max = F(0);
     }
     const F sum = weigh<kLog, S, typename Job::In>(x, max, range.min);
-    const auto row = finish_row<kLog>(SoftmaxPart<F>{max, sum});
+    const auto row = finish_row<kLog, typename Job::In>(SoftmaxPart<F>{max, sum});
     store_share<kLog>(job, share, starts.of[0], job.rows.step[0], x, row.max, row.last);
   }
 }
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     const auto join = [&](SoftmaxPart<F> part) {
       if (lane == 0) parts[chunk] = part;
       __syncthreads();
-      return finish_row<kLog>(join_parts(parts, blockDim.x / kWarp));
+      return finish_row<kLog, In>(join_parts(parts, blockDim.x / kWarp));
     };
     const SoftmaxRow<F> row = settle<kLog, S, In>(x, max, false, load, join);
     const RowStarts<2> starts = at();
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     };
     const auto join = [&](SoftmaxPart<F> part) {
       parts.bring(turn, chunk, part);
-      return parts.joined(turn++, join_pairs<F>, finish_row<kLog, F>);
+      return parts.joined(turn++, join_pairs<F>, finish_row<kLog, In, F>);
     };
     const SoftmaxRow<F> row = settle<kLog, S, In>(x, max, sizeof(In) == 2 && left <= 0, load, join);
     store_share<kLog>(job, share_of(from(starts)), starts.of[0] + begin * step_out, step_out, x,

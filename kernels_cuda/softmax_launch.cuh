@@ -65,13 +65,15 @@ bool launch_pairs(const Job& job, const ChunkRows& plan, Execution& execution) {
   return true;
 }
 
-// The same in teams, two blocks a multiprocessor; false if they have no room.
+// The same in teams.
 template <bool kLog, class S, class Job>
 bool launch_pairs_of_teams(const Job& job, Execution& execution) {
   using Parts = TeamOfRow<typename Job::F>;
-  constexpr int kWarps = Job::kMostWarps / 2;
-  return launch_teams<Parts>(job, kWarps, softmax_pair_kernel<kLog, Job, S, TeamOfRow>,
-                             Parts::bytes(0) + PairRoom<Job, S>::bytes(kWarps), execution);
+  const auto shared = [](int warps) {
+    return Parts::bytes(0) + PairRoom<Job, S>::bytes(static_cast<std::size_t>(warps));
+  };
+  return launch_teams<Parts>(job, softmax_pair_kernel<kLog, Job, S, TeamOfRow>, {16, 8}, shared,
+                             execution);
 }
 
 template <bool kLog, class S, class Job>

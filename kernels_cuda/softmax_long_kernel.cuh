@@ -75,7 +75,8 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
         share_part(shared.parts + u, tree.total(), plan.blocks);
       }
       cluster_barrier(plan.blocks);
-      row = finish_row<kLog>(join_by_block(shared.parts, plan.units, shared.groups, join_parts<F>));
+      row = finish_row<kLog, typename Job::In>(
+          join_by_block(shared.parts, plan.units, shared.groups, join_parts<F>));
       if (kind_of_row(row.max) != RowKind::far) break;
       shift = row.max;
       cluster_barrier(plan.blocks);

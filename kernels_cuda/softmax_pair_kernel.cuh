@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
         const F sum = weigh<kLog, S, In>(x, max, range.min, sizeof(In) == 2 && share.left() == 0);
         parts.bring(turn, chunk, {max, sum});
       }
-      row = parts.joined(turn++, join_pairs<F>, finish_row<kLog, F>);
+      row = parts.joined(turn++, join_pairs<F>, finish_row<kLog, In, F>);
       if (kind_of_row(row.max) != RowKind::far) break;
       shift = row.max;
     }

@@ -187,12 +187,12 @@ __device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min, bool none
   };
   const F magic = weight_magic(max);
   if (sizeof(In) == 2 && S::kPack > 1 && __all_sync(kAllLanes, weight_is_normal(min, magic))) {
-    weigh_by([&](F x) { return normal_weight(x, magic); });
+    weigh_by([&](F x) { return normal_weight<In>(x, magic); });
   } else if (none) {
     return F(0);
   } else {
     const WeightScale<F> scale = weight_scale(max);
-    weigh_by([&](F x) { return weight(x, scale); });
+    weigh_by([&](F x) { return weight<In>(x, scale); });
   }
   return fold_over_lanes<S::kLanes>(s);
 }
@@ -203,9 +203,9 @@ template <class F>
 struct SoftmaxRow {
   F max, last;
 };
-template <bool kLog, class F>
+template <bool kLog, class In, class F>
 __device__ __forceinline__ SoftmaxRow<F> finish_row(SoftmaxPart<F> row) {
-  return {row.max, kLog ? log_of_sum(row) : F(1) / row.sum};
+  return {row.max, kLog ? log_of_sum<In>(row) : F(1) / row.sum};
 }
 
 // What the parts of a warp's lanes make, and what `count` neighbours in memory, up to kWarp; every

@@ -23,6 +23,10 @@ struct ExpTable<float> {
                                       0x1.55548cp-3f, 0x1.55585ap-5f, 0x1.123d74p-7f,
                                       0x1.6ab90cp-10f};
   };
+  struct NearPolynomial {  // of 2^r: 1, r, r^2, ...
+    static constexpr float value[] = {0x1.000002p+0f, 0x1.62e428p-1f, 0x1.ebf914p-3f,
+                                      0x1.c6b6ecp-5f, 0x1.3d0d42p-7f, 0x1.5c083p-10f};
+  };
   static constexpr float kLow = -104, kHigh = 89;  // beyond, exp is 0 or infinity
   static constexpr float kNormal = 86;             // up to this |x| it is a normal number
 };
@@ -71,6 +75,16 @@ TWINOPS_INLINE constexpr ExpParts<V> exp_parts(V x, V magic) {
 template <class V>
 TWINOPS_INLINE constexpr ExpParts<V> exp_parts(V x) {
   return exp_parts(x, V(ExpTable<lane_t<V>>::kMagic));
+}
+
+// The same of b^x, b = 2^kLog2E, which is e but for 2^-26 of it: what is left of x is one operation,
+// and the polynomial a term shorter. Relative error 2^-22.1. float, or a vector of it.
+template <class V>
+TWINOPS_INLINE constexpr ExpParts<V> near_exp_parts(V x, V magic) {
+  using Table = ExpTable<lane_t<V>>;
+  const V exponent = fma(x, V(Table::kLog2E), magic);
+  const V r = fma(x, V(Table::kLog2E), magic - exponent);
+  return {horner<typename Table::NearPolynomial>(r), exponent};
 }
 
 // exp(x), for every x.

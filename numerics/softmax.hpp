@@ -73,10 +73,20 @@ TWINOPS_INLINE constexpr WeightScale<F> weight_scale(F max) {
           (Bits(Table::kBias) << Table::kShift) - (to_bits(t) << Table::kShift)};
 }
 
-// exp(x) * 2^-n, for x up to the maximum that n is of. V: F or a vector of F.
-template <class V>
+// The powers that weights of elements of type In are: of e, or in 16 bits of a number so near to it
+// that the type cannot tell. A sum divides them, so it need not be e.
+template <class In, class V>
+TWINOPS_INLINE constexpr ExpParts<V> weight_parts(V x, V magic) {
+  if constexpr (sizeof(In) == 2)
+    return near_exp_parts(x, magic);
+  else
+    return exp_parts(x, magic);
+}
+
+// The power of x * 2^-n, for x up to the maximum that n is of. V: F or a vector of F.
+template <class In, class V>
 TWINOPS_INLINE constexpr V weight(V x, WeightScale<lane_t<V>> scale) {
-  const ExpParts<V> e = exp_parts(larger(x, V(scale.low)));
+  const ExpParts<V> e = weight_parts<In>(larger(x, V(scale.low)), V(ExpTable<lane_t<V>>::kMagic));
   return e.mantissa * exponent_bits(e.exponent, scale.bits);
 }
 
@@ -92,9 +102,9 @@ TWINOPS_INLINE constexpr bool weight_is_normal(F x, F magic) {
   using Table = ExpTable<F>;
   return fma(x, Table::kLog2E, magic) >= Table::kMagic - F(Table::kBias - 2);
 }
-template <class F>
+template <class In, class F>
 TWINOPS_INLINE constexpr F normal_weight(F x, F magic) {
-  const ExpParts<F> e = exp_parts(x, magic);
+  const ExpParts<F> e = weight_parts<In>(x, magic);
   return exponent_added(e.mantissa, e.exponent);
 }
 
@@ -148,9 +158,9 @@ TWINOPS_INLINE constexpr F softmax_factor(F row_max, F inverse_sum, F chunk_max)
 
 // log_softmax: y = (x - max) - log_of_sum. The sum is divided by the maximum's own mantissa, which
 // is one of its terms: the quotient is 1 or more, and exactly 1 where nothing else counts.
-template <class F>
+template <class In, class F>
 TWINOPS_INLINE constexpr F log_of_sum(SoftmaxPart<F> row) {
-  return log(row.sum / exp_parts(row.max).mantissa);
+  return log(row.sum / weight_parts<In>(row.max, ExpTable<F>::kMagic).mantissa);
 }
 template <class V>
 TWINOPS_INLINE constexpr V log_softmax(V x, V max, V log_sum) {

@@ -19,11 +19,11 @@ TWINOPS_INLINE constexpr LaneScale<V> lane_scale(V max) {
   const V n = fma(within_reach(max), V(Table::kLog2E), V(Table::kMagic)) - V(Table::kMagic);
   return {(n - V(F(Table::kBias))) * V(Table::kLn2High), V(Table::kMagic) - n};
 }
-template <class V>
+template <class In, class V>
 TWINOPS_INLINE constexpr V weight(V x, LaneScale<V> scale) {
   using Table = ExpTable<lane_t<V>>;
   constexpr auto kOne = typename Table::Bits(Table::kBias) << Table::kShift;
-  const ExpParts<V> e = exp_parts(larger(x, scale.low), scale.magic);
+  const ExpParts<V> e = weight_parts<In>(larger(x, scale.low), scale.magic);
   return e.mantissa * exponent_bits(e.exponent, kOne);
 }
 
@@ -46,9 +46,9 @@ TWINOPS_INLINE constexpr SoftmaxPart<F> checked(F max, F sum) {
 }
 
 // Of ordinary rows: what log_of_sum takes the logarithm of, 1 or more.
-template <class V>
+template <class In, class V>
 TWINOPS_INLINE constexpr V sum_over_mantissa(V max, V sum) {
-  return sum / exp_parts(max).mantissa;
+  return sum / weight_parts<In>(max, V(ExpTable<lane_t<V>>::kMagic)).mantissa;
 }
 
 }  // namespace twinops

@@ -93,6 +93,11 @@ def main():
         error, c = fit(lambda r: exp(r) - 1 - r, lambda r: exp(-r), list(range(2, exp_degree + 1)),
                        -edge, edge, bits)
         show("exp(r) = 1 + r + c2 r^2 + ...", c, suffix, error)
+        if bits == 24:
+            half = mpf(1) / 2 * (1 + mpf(2) ** -10)
+            error, c = fit(lambda r: mpf(2) ** r, lambda r: mpf(2) ** -r, list(range(6)), -half, half,
+                           bits)
+            show("2^r = c0 + c1 r + ...", c, suffix, error)
         # log((1 + s) / (1 - s)) = s (2 + c1 z + c2 z^2 + ...), z = s^2; s up to (sqrt 2 - 1)^2.
         top = (sqrt(mpf(2)) - 1) ** 4 * (1 + mpf(2) ** -10)
 

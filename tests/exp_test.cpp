@@ -74,6 +74,30 @@ TEST(Exp, IsTheSameWhereItIsNormal) {
     EXPECT_EQ(to_bits(normal_exp(x)), to_bits(exp(x))) << x;
 }
 
+// Mantissa and exponent of powers of 2^kLog2E: x * kLog2E and what is left of it are exact in
+// double.
+TEST(NearExp, IsWithinItsBoundOfEveryFloatInReach) {
+  using Table = ExpTable<float>;
+  const std::uint64_t step = float_step();
+  const std::uint64_t bad = first_bad_of_all([&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t bits = begin; bits < end; bits += step) {
+      const float x = bit_cast<float>(static_cast<std::uint32_t>(bits));
+      if (!(abs(x) <= 0x1p21f)) continue;
+      const ExpParts<float> e = near_exp_parts(x, Table::kMagic);
+      const double k = double{e.exponent} - double{Table::kMagic};
+      const double left = double{x} * double{Table::kLog2E} - k;
+      if (k != std::nearbyint(k) || !(std::abs(left) <= 0.51) ||
+          !(std::abs(e.mantissa / std::exp2(left) - 1) <= 0x1p-22))
+        return bits;
+    }
+    return kNothing;
+  });
+  EXPECT_EQ(bad, kNothing) << "at " << bit_cast<float>(static_cast<std::uint32_t>(bad));
+}
+TEST(NearExp, HasABaseNextToE) {
+  EXPECT_LT(std::abs(std::exp2(double{ExpTable<float>::kLog2E}) / std::exp(1.0) - 1), 0x1p-26);
+}
+
 TEST(Exp, HasItsKnownValues) {
   const float infinity = bit_cast<float>(0x7f800000u);
   EXPECT_EQ(exp(0.0f), 1.0f);

@@ -1,12 +1,15 @@
 // The arithmetic of numerics/ on the device, against the same source on the host: conversions of
-// every half and every float, NaNs, a loss scale's inverse, fused multiply-add, Philox.
+// every half and every float, NaNs, a loss scale's inverse, fused multiply-add, exp and log,
+// Philox.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <random>
 
+#include "numerics/exp.hpp"
 #include "numerics/float16.hpp"
+#include "numerics/log.hpp"
 #include "numerics/philox.hpp"
 #include "numerics/unscale.hpp"
 #include "tests/support/cuda.hpp"
@@ -134,6 +137,34 @@ TEST(DeviceInverseScale, IsADivisionOfDoublesForEveryFloat) {
 }
 
 // The operations that formulas are made of, canonical NaN included.
+// Bits of the four at every 251st float.
+struct ExpAndLog {
+  std::uint32_t exp, log, mantissa, exponent;
+  __host__ __device__ static ExpAndLog at(std::uint64_t i) {
+    const auto x = bit_cast<float>(static_cast<std::uint32_t>(i * kStep));
+    const ExpParts<float> near = near_exp_parts(x, ExpTable<float>::kMagic);
+    const auto bits = [](float y) { return y == y ? to_bits(y) : kNanBits32; };
+    return {bits(twinops::exp(x)), bits(twinops::log(x)), bits(near.mantissa), bits(near.exponent)};
+  }
+};
+__global__ void exp_and_log(ExpAndLog* out, std::uint64_t n) {
+  for (std::uint64_t i = first_index(); i < n; i += index_step()) out[i] = ExpAndLog::at(i);
+}
+
+TEST(DeviceExp, HasTheHostsBits) {
+  TWINOPS_NEEDS_DEVICE;
+  constexpr std::uint64_t kMany = (std::uint64_t{1} << 32) / kStep;
+  Managed<ExpAndLog> out(kMany);
+  exp_and_log<<<kBlocks, kThreads>>>(out.get(), kMany);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  for (std::uint64_t i = 0; i < kMany; ++i) {
+    const ExpAndLog here = ExpAndLog::at(i);
+    ASSERT_TRUE(here.exp == out[i].exp && here.log == out[i].log &&
+                here.mantissa == out[i].mantissa && here.exponent == out[i].exponent)
+        << "float " << std::hex << i * kStep;
+  }
+}
+
 constexpr int kOperations = 5;
 template <class F>
 TWINOPS_INLINE F operation(int which, F a, F b, F c) {

@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "numerics/float16.hpp"
 #include "numerics/softmax.hpp"
 
 namespace twinops {
@@ -92,10 +93,15 @@ TYPED_TEST(SoftmaxParts, JoinTheSameByPairsAndAtOnce) {
     }
 }
 
+template <class In>
+class SoftmaxWeights : public testing::Test {};
+using Inputs = testing::Types<float16, float, double>;
+TYPED_TEST_SUITE(SoftmaxWeights, Inputs);
+
 // Every weight that counts as normal has the same bits in both forms, and those that do not are the
 // ones that may not.
-TYPED_TEST(SoftmaxParts, NormalWeightsAreTheSameWithoutAMultiplication) {
-  using F = TypeParam;
+TYPED_TEST(SoftmaxWeights, NormalWeightsAreTheSameWithoutAMultiplication) {
+  using F = compute_t<TypeParam>;
   constexpr unsigned kSeed = 20261121;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   std::mt19937_64 random(kSeed);
@@ -107,10 +113,11 @@ TYPED_TEST(SoftmaxParts, NormalWeightsAreTheSameWithoutAMultiplication) {
     for (int i = 0; i < 20000; ++i) {
       const F max = static_cast<F>(top), magic = weight_magic(max);
       const F x = std::min(max, static_cast<F>(top - 1.02 * reach * unit(random)));
-      const F expected = weight(x, weight_scale(max));
+      const F expected = weight<TypeParam>(x, weight_scale(max));
       if (weight_is_normal(x, magic)) {
         ++normal;
-        ASSERT_EQ(to_bits(expected), to_bits(normal_weight(x, magic))) << top << " " << x;
+        ASSERT_EQ(to_bits(expected), to_bits(normal_weight<TypeParam>(x, magic)))
+            << top << " " << x;
       } else {
         ++others;
         ASSERT_LT(expected, 8 * std::numeric_limits<F>::min()) << top << " " << x;

@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "numerics/float16.hpp"
 #include "twinops/twinops.hpp"
 
 namespace {
@@ -67,6 +68,40 @@ TEST(SoftmaxValues, AreCloseToDouble) {
   EXPECT_LT(worst, 4);
   EXPECT_LT(worst_log, 3);
   EXPECT_GT(worst, 0.4) << "the comparison compares nothing";
+}
+
+// In 16 bits results are rounded once, from what is good to some 2^-21 of them.
+TEST(SoftmaxValues, HalvesAreRoundedFromWellNearTheRealValue) {
+  double worst = 0;
+  for (std::size_t n : {2u, 31u, 1000u, 5000u, 70001u})
+    for (double spread : {0.1, 1.0, 4.0}) {
+      const Row wide = random_row(n, spread, static_cast<unsigned>(kSeed + n));
+      std::vector<twinops::float16> x(n), y(n), log_y(n);
+      for (std::size_t i = 0; i < n; ++i) x[i] = twinops::portable::narrow_float16(wide[i]);
+      const auto halves = [n](std::vector<twinops::float16>& of) {
+        return twinops::Tensor(of.data(), twinops::kFloat16, {static_cast<std::int64_t>(n)});
+      };
+      twinops::Call("softmax").argument("x", halves(x)).argument("out", halves(y)).run();
+      twinops::Call("log_softmax").argument("x", halves(x)).argument("out", halves(log_y)).run();
+      double max = -1e9, sum = 0;
+      for (auto v : x) max = std::max(max, double{twinops::widen(v)});
+      for (auto v : x) sum += std::exp(twinops::widen(v) - max);
+      const auto off = [](twinops::float16 actual, double exact, double size) {
+        int exponent = 0;
+        std::frexp(size, &exponent);
+        return std::abs(twinops::widen(actual) - exact) /
+               std::ldexp(1.0, std::max(exponent - 11, -24));
+      };
+      for (std::size_t i = 0; i < n; ++i) {
+        const double d = twinops::widen(x[i]) - max;
+        const double p = std::exp(d) / sum, log_p = d - std::log(sum);
+        // The sum's own rounding is an absolute error of the logarithm.
+        worst = std::max({worst, off(y[i], p, p), off(log_y[i], log_p, std::max(-log_p, 0.5))});
+      }
+    }
+  RecordProperty("float16_ulps", std::to_string(worst));
+  EXPECT_LT(worst, 0.502);
+  EXPECT_GT(worst, 0.49) << "the comparison compares nothing";
 }
 
 TEST(SoftmaxValues, SumToOne) {

@@ -1,0 +1,180 @@
+// Rows that a team of a GPU's blocks works on (kernels_cuda/team_parts.cuh), which takes scratch
+// memory: the bits are those that come without it, whatever the memory held, at every replay of a
+// capture, and beside another such call.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "numerics/float16.hpp"
+#include "tests/support/cuda.hpp"
+#include "twinops/twinops.hpp"
+
+namespace twinops::test {
+namespace {
+
+#define EXPECT_CUDA(call) EXPECT_EQ(call, cudaSuccess)
+
+constexpr unsigned kSeed = 20261122;
+constexpr DLDevice kDevice{kDLCUDA, 0};
+
+// Scratch memory, lent again and again as it was left.
+struct Board {
+  Managed<unsigned char> memory{1 << 20};
+  int lent = 0;
+
+  Execution execution(cudaStream_t stream) {
+    Execution execution;
+    execution.stream = stream;
+    execution.workspace_context = this;
+    execution.allocate = [](void* self, std::size_t bytes, void*) -> void* {
+      auto& board = *static_cast<Board*>(self);
+      ++board.lent;
+      return bytes <= board.memory.size() ? board.memory.get() : nullptr;
+    };
+    return execution;
+  }
+};
+
+// Rows of `length` elements in one of the types, on the device.
+class Problem {
+ public:
+  Problem(std::string op, DLDataType type, std::int64_t rows, std::int64_t length, unsigned seed)
+      : op_(std::move(op)),
+        type_(type),
+        shape_{rows, length},
+        bytes_(static_cast<std::size_t>(rows * length) * (type.bits / 8u)),
+        x_(bytes_),
+        dy_(bytes_),
+        out_(bytes_) {
+    draw(seed);
+  }
+  void draw(unsigned seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal(0, 3);
+    for (const auto* to : {&x_, &dy_})
+      for (std::size_t i = 0; i < bytes_ / (type_.bits / 8u); ++i)
+        put(to->get(), i, normal(random));
+  }
+  void run(const Execution& execution) {
+    Call call(op_);
+    const Tensor x = tensor(x_), dy = tensor(dy_), out = tensor(out_);
+    if (op_.find("grad") == std::string::npos)
+      call.argument("x", x).argument("out", out);
+    else
+      call.argument("y", x).argument("dy", dy).argument("dx", out);
+    EXPECT_EQ(call.run(execution).launches, 1);
+  }
+  void spoil() { std::fill_n(out_.get(), bytes_, static_cast<unsigned char>(0x5a)); }
+  std::vector<unsigned char> out() const { return {out_.get(), out_.get() + bytes_}; }
+
+ private:
+  Tensor tensor(const Managed<unsigned char>& of) const {
+    return Tensor(of.get(), type_, shape_, kDevice);
+  }
+  void put(unsigned char* to, std::size_t i, float value) const {
+    if (type_.bits == 32)
+      reinterpret_cast<float*>(to)[i] = value;
+    else if (type_.code == kDLFloat)
+      reinterpret_cast<float16*>(to)[i] = portable::narrow_float16(value);
+    else
+      reinterpret_cast<bfloat16*>(to)[i] = portable::narrow_bfloat16(value);
+  }
+
+  std::string op_;
+  DLDataType type_;
+  std::vector<std::int64_t> shape_;
+  std::size_t bytes_;
+  Managed<unsigned char> x_, dy_, out_;
+};
+
+constexpr const char* kOperators[] = {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"};
+
+TEST(SoftmaxTeams, GiveTheBitsOfClusters) {
+  TWINOPS_NEEDS_DEVICE;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  Board board;
+  std::fill_n(board.memory.get(), board.memory.size(), static_cast<unsigned char>(0xff));
+  for (const char* op : kOperators)
+    for (DLDataType type : {kFloat16, kBfloat16, kFloat32})
+      for (std::int64_t length : {(1 << 19) + 8, 600001, 1 << 20}) {
+        Problem problem(op, type, length == 600001 ? 29 : 3, length, kSeed);
+        problem.spoil();
+        problem.run({});
+        EXPECT_CUDA(cudaDeviceSynchronize());
+        const auto expected = problem.out();
+        problem.spoil();
+        const int lent = board.lent;
+        problem.run(board.execution(nullptr));
+        EXPECT_CUDA(cudaDeviceSynchronize());
+        EXPECT_EQ(board.lent, lent + 1) << op << ' ' << length << ": no team";
+        EXPECT_EQ(problem.out(), expected) << op << ' ' << int{type.bits} << ' ' << length;
+      }
+}
+
+TEST(SoftmaxTeams, AreRightAtEveryReplay) {
+  TWINOPS_NEEDS_DEVICE;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  for (const char* op : {"softmax", "log_softmax_grad"}) {
+    Board board;
+    Problem problem(op, kFloat16, 5, 700001, kSeed);
+    cudaStream_t stream = nullptr;
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+    problem.run(board.execution(stream));
+    ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+    EXPECT_EQ(board.lent, 1);
+    for (unsigned replay = 0; replay < 4; ++replay) {
+      problem.draw(kSeed + replay);
+      problem.run({});
+      EXPECT_CUDA(cudaDeviceSynchronize());
+      const auto expected = problem.out();
+      problem.spoil();
+      EXPECT_CUDA(cudaGraphLaunch(executable, stream));
+      EXPECT_CUDA(cudaStreamSynchronize(stream));
+      EXPECT_EQ(problem.out(), expected) << op << ", replay " << replay;
+    }
+    cudaGraphExecDestroy(executable);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+  }
+}
+
+// Each takes the whole device and waits for blocks of its own.
+TEST(SoftmaxTeams, WaitForOneAnother) {
+  TWINOPS_NEEDS_DEVICE;
+  constexpr int kStreams = 3;
+  std::vector<std::unique_ptr<Board>> boards;
+  std::vector<std::unique_ptr<Problem>> problems;
+  std::vector<cudaStream_t> streams(kStreams);
+  for (int i = 0; i < kStreams; ++i) {
+    boards.push_back(std::make_unique<Board>());
+    problems.push_back(std::make_unique<Problem>(kOperators[i], i == 1 ? kFloat32 : kFloat16, 20,
+                                                 530000 + i, kSeed + static_cast<unsigned>(i)));
+    ASSERT_EQ(
+        cudaStreamCreateWithFlags(&streams[static_cast<std::size_t>(i)], cudaStreamNonBlocking),
+        cudaSuccess);
+  }
+  std::vector<std::vector<unsigned char>> expected;
+  for (auto& problem : problems) {
+    problem->run({});
+    EXPECT_CUDA(cudaDeviceSynchronize());
+    expected.push_back(problem->out());
+    problem->spoil();
+  }
+  for (int round = 0; round < 10; ++round)
+    for (std::size_t i = 0; i < kStreams; ++i) problems[i]->run(boards[i]->execution(streams[i]));
+  EXPECT_CUDA(cudaDeviceSynchronize());
+  for (std::size_t i = 0; i < kStreams; ++i) {
+    EXPECT_EQ(problems[i]->out(), expected[i]) << i;
+    EXPECT_EQ(boards[i]->lent, 10);
+    cudaStreamDestroy(streams[i]);
+  }
+}
+
+}  // namespace
+}  // namespace twinops::test
