@@ -88,8 +88,8 @@ class GradColumns {
       const RowView<Out, Isa> dx{t.dx + (first + j) * a_.rows.step[0], 1, streamed_};
       write_chunk<false, true>(dx, 0, t.width, [&](int i) TWINOPS_INLINE_BODY {
         const int at = j * t.pitch + i;
-        return softmax_grad<kLog>(load<Isa>(t.ys + at), load<Isa>(t.dys + at), load<Isa>(t.sum + i),
-                                  scale);
+        return softmax_grad<kLog, In>(load<Isa>(t.ys + at), load<Isa>(t.dys + at),
+                                      load<Isa>(t.sum + i), scale);
       });
     }
   }

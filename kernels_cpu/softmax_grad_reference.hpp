@@ -32,7 +32,7 @@ void grad_reference(const SoftmaxGradArguments& a, Dy&& counting) {
       const F sum = tree.total();
       for (std::int64_t i = 0; i < length; ++i)
         dx[i * step[0]] = narrow<Out>(
-            softmax_grad<kLog, F>(widen(y[i * step[1]]), dy(i), sum, static_cast<F>(a.scale)));
+            softmax_grad<kLog, In, F>(widen(y[i * step[1]]), dy(i), sum, static_cast<F>(a.scale)));
     }
   });
 }

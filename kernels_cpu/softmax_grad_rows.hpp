@@ -62,7 +62,7 @@ class GradRows {
       read_chunk(at.y, c * kFoldChunk, n, In{},
                  [&](int j, V y) TWINOPS_INLINE_BODY { save(ys + j, y); });
       at.dy.read(c * kFoldChunk, n, [&](int j, V dy) TWINOPS_INLINE_BODY {
-        save(dxs + j, softmax_grad<kLog>(load<Isa>(ys + j), dy, sum, scale));
+        save(dxs + j, softmax_grad<kLog, In>(load<Isa>(ys + j), dy, sum, scale));
       });
       write_chunk(at.dx, c * kFoldChunk, n,
                   [&](int j) TWINOPS_INLINE_BODY { return load<Isa>(dxs + j); });

@@ -91,7 +91,7 @@ struct GradChunkAcross {
           widen_across(dy[k], dys);
 #pragma unroll
           for (int v = 0; v < V; ++v)
-            dx[v] = softmax_grad<kLog, F>(ys[v], dys[v], sum[v], job.scale);
+            dx[v] = softmax_grad<kLog, In, F>(ys[v], dys[v], sum[v], job.scale);
         });
   }
 };

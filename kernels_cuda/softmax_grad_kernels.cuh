@@ -24,9 +24,9 @@ struct GradJob {
 };
 
 // Not inlined: it is rare, and would be most of a kernel's code.
-template <class F>
+template <class In, class F>
 __device__ __noinline__ F any_log_softmax_grad(F y, F dy, F sum, F scale) {
-  return softmax_grad<true>(y, dy, sum, scale);
+  return softmax_grad<true, In>(y, dy, sum, scale);
 }
 
 // A lane's share of a chunk of y and dy, as it is stored; 0 beyond the row.
@@ -84,11 +84,11 @@ struct GradShare {
     };
     // For 16-bit types instructions are the limit, and half of them go into the whole exp().
     if constexpr (!kLog || sizeof(In) != 2 || V == 1)
-      store_by([&](F y, F dy) { return softmax_grad<kLog, F>(y, dy, sum, scale); });
+      store_by([&](F y, F dy) { return softmax_grad<kLog, In, F>(y, dy, sum, scale); });
     else if (__all_sync(kAllLanes, y_magnitude() <= ExpTable<F>::kNormal))
-      store_by([&](F y, F dy) { return normal_log_softmax_grad(y, dy, sum, scale); });
+      store_by([&](F y, F dy) { return normal_log_softmax_grad<In>(y, dy, sum, scale); });
     else
-      store_by([&](F y, F dy) { return any_log_softmax_grad(y, dy, sum, scale); });
+      store_by([&](F y, F dy) { return any_log_softmax_grad<In>(y, dy, sum, scale); });
   }
 
  private:

@@ -77,8 +77,8 @@ TWINOPS_INLINE constexpr ExpParts<V> exp_parts(V x) {
   return exp_parts(x, V(ExpTable<lane_t<V>>::kMagic));
 }
 
-// The same of b^x, b = 2^kLog2E, which is e but for 2^-26 of it: what is left of x is one operation,
-// and the polynomial a term shorter. Relative error 2^-22.1. float, or a vector of it.
+// The same of b^x, b = 2^kLog2E, which is e but for 2^-26 of it: what is left of x is one
+// operation, and the polynomial a term shorter. Relative error 2^-22.1. float, or a vector of it.
 template <class V>
 TWINOPS_INLINE constexpr ExpParts<V> near_exp_parts(V x, V magic) {
   using Table = ExpTable<lane_t<V>>;
@@ -87,15 +87,23 @@ TWINOPS_INLINE constexpr ExpParts<V> near_exp_parts(V x, V magic) {
   return {horner<typename Table::NearPolynomial>(r), exponent};
 }
 
-// exp(x), for every x.
-template <class V>
+template <bool kNear, class V>
+TWINOPS_INLINE constexpr ExpParts<V> power_parts(V x, V magic) {
+  if constexpr (kNear)
+    return near_exp_parts(x, magic);
+  else
+    return exp_parts(x, magic);
+}
+
+// exp(x), or (kNear) b^x, for every x.
+template <bool kNear = false, class V>
 TWINOPS_INLINE constexpr V exp(V x) {
   using F = lane_t<V>;
   using Table = ExpTable<F>;
   constexpr auto kOne = typename Table::Bits(Table::kBias) << Table::kShift;
   V y = select(V(Table::kHigh) < x, V(Table::kHigh), x);
   y = select(y < V(Table::kLow), V(Table::kLow), y);
-  const ExpParts<V> e = exp_parts(y);
+  const ExpParts<V> e = power_parts<kNear>(y, V(Table::kMagic));
   // 2^k may be out of range where exp(x) is not: two factors, and one rounding.
   const V k = e.exponent - V(Table::kMagic);
   const V half = fma(k, V(F(0.5)), V(Table::kMagic));
@@ -105,9 +113,9 @@ TWINOPS_INLINE constexpr V exp(V x) {
 }
 
 // The same bits in half the instructions, for |x| up to kNormal.
-template <class V>
+template <bool kNear = false, class V>
 TWINOPS_INLINE constexpr V normal_exp(V x) {
-  const ExpParts<V> e = exp_parts(x);
+  const ExpParts<V> e = power_parts<kNear>(x, V(ExpTable<lane_t<V>>::kMagic));
   return exponent_added(e.mantissa, e.exponent);
 }
 

@@ -18,6 +18,11 @@ namespace twinops {
 template <class F>
 inline constexpr F kExpReach = F(1 << 21);
 
+// Elements that are read in 16 bits take powers of a number so near to e that the type cannot tell:
+// a sum divides them, and what a gradient takes of one is rounded to that type.
+template <class In>
+inline constexpr bool kNear = sizeof(In) == 2;
+
 template <class F>
 inline constexpr F kInfinity = bit_cast<F>(LogTable<F>::kInfinity);
 
@@ -73,20 +78,11 @@ TWINOPS_INLINE constexpr WeightScale<F> weight_scale(F max) {
           (Bits(Table::kBias) << Table::kShift) - (to_bits(t) << Table::kShift)};
 }
 
-// The powers that weights of elements of type In are: of e, or in 16 bits of a number so near to it
-// that the type cannot tell. A sum divides them, so it need not be e.
-template <class In, class V>
-TWINOPS_INLINE constexpr ExpParts<V> weight_parts(V x, V magic) {
-  if constexpr (sizeof(In) == 2)
-    return near_exp_parts(x, magic);
-  else
-    return exp_parts(x, magic);
-}
-
 // The power of x * 2^-n, for x up to the maximum that n is of. V: F or a vector of F.
 template <class In, class V>
 TWINOPS_INLINE constexpr V weight(V x, WeightScale<lane_t<V>> scale) {
-  const ExpParts<V> e = weight_parts<In>(larger(x, V(scale.low)), V(ExpTable<lane_t<V>>::kMagic));
+  const ExpParts<V> e =
+      power_parts<kNear<In>>(larger(x, V(scale.low)), V(ExpTable<lane_t<V>>::kMagic));
   return e.mantissa * exponent_bits(e.exponent, scale.bits);
 }
 
@@ -104,7 +100,7 @@ TWINOPS_INLINE constexpr bool weight_is_normal(F x, F magic) {
 }
 template <class In, class F>
 TWINOPS_INLINE constexpr F normal_weight(F x, F magic) {
-  const ExpParts<F> e = weight_parts<In>(x, magic);
+  const ExpParts<F> e = power_parts<kNear<In>>(x, magic);
   return exponent_added(e.mantissa, e.exponent);
 }
 
@@ -160,7 +156,7 @@ TWINOPS_INLINE constexpr F softmax_factor(F row_max, F inverse_sum, F chunk_max)
 // is one of its terms: the quotient is 1 or more, and exactly 1 where nothing else counts.
 template <class In, class F>
 TWINOPS_INLINE constexpr F log_of_sum(SoftmaxPart<F> row) {
-  return log(row.sum / weight_parts<In>(row.max, ExpTable<F>::kMagic).mantissa);
+  return log(row.sum / power_parts<kNear<In>>(row.max, ExpTable<F>::kMagic).mantissa);
 }
 template <class V>
 TWINOPS_INLINE constexpr V log_softmax(V x, V max, V log_sum) {
@@ -183,22 +179,22 @@ TWINOPS_INLINE constexpr V grad_term(V y, V dy) {
   else
     return y * dy;
 }
-template <bool kLog, class V>
+template <bool kLog, class In, class V>
 TWINOPS_INLINE constexpr V softmax_grad(V y, V dy, V sum) {
   if constexpr (kLog)
-    return fma(V(lane_t<V>(0)) - exp(y), sum, dy);
+    return fma(V(lane_t<V>(0)) - exp<kNear<In>>(y), sum, dy);
   else
     return y * (dy - sum);
 }
 // Under the forward pass's scale, which is rounded once more.
-template <bool kLog, class V>
+template <bool kLog, class In, class V>
 TWINOPS_INLINE constexpr V softmax_grad(V y, V dy, V sum, V scale) {
-  return scale * softmax_grad<kLog>(y, dy, sum);
+  return scale * softmax_grad<kLog, In>(y, dy, sum);
 }
 // softmax_grad<true> where |y| is no more than ExpTable<F>::kNormal, so that exp(y) is above 0.
-template <class F>
+template <class In, class F>
 TWINOPS_INLINE constexpr F normal_log_softmax_grad(F y, F dy, F sum, F scale) {
-  return scale * fma(normal_exp(y), -sum, dy);
+  return scale * fma(normal_exp<kNear<In>>(y), -sum, dy);
 }
 
 }  // namespace twinops

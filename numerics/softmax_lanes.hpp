@@ -23,7 +23,7 @@ template <class In, class V>
 TWINOPS_INLINE constexpr V weight(V x, LaneScale<V> scale) {
   using Table = ExpTable<lane_t<V>>;
   constexpr auto kOne = typename Table::Bits(Table::kBias) << Table::kShift;
-  const ExpParts<V> e = weight_parts<In>(larger(x, scale.low), scale.magic);
+  const ExpParts<V> e = power_parts<kNear<In>>(larger(x, scale.low), scale.magic);
   return e.mantissa * exponent_bits(e.exponent, kOne);
 }
 
@@ -48,7 +48,7 @@ TWINOPS_INLINE constexpr SoftmaxPart<F> checked(F max, F sum) {
 // Of ordinary rows: what log_of_sum takes the logarithm of, 1 or more.
 template <class In, class V>
 TWINOPS_INLINE constexpr V sum_over_mantissa(V max, V sum) {
-  return sum / weight_parts<In>(max, V(ExpTable<lane_t<V>>::kMagic)).mantissa;
+  return sum / power_parts<kNear<In>>(max, V(ExpTable<lane_t<V>>::kMagic)).mantissa;
 }
 
 }  // namespace twinops

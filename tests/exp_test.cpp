@@ -64,7 +64,9 @@ TEST(Exp, IsTheSameWhereItIsNormal) {
   const std::uint64_t bad = first_bad_of_all([&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t bits = begin; bits < end; bits += step) {
       const float x = bit_cast<float>(static_cast<std::uint32_t>(bits));
-      if (abs(x) <= ExpTable<float>::kNormal && to_bits(normal_exp(x)) != to_bits(exp(x)))
+      if (abs(x) <= ExpTable<float>::kNormal &&
+          (to_bits(normal_exp(x)) != to_bits(exp(x)) ||
+           to_bits(normal_exp<true>(x)) != to_bits(exp<true>(x))))
         return bits;
     }
     return kNothing;
@@ -93,6 +95,17 @@ TEST(NearExp, IsWithinItsBoundOfEveryFloatInReach) {
     return kNothing;
   });
   EXPECT_EQ(bad, kNothing) << "at " << bit_cast<float>(static_cast<std::uint32_t>(bad));
+}
+TEST(NearExp, GoesWhereExpGoes) {
+  const float infinity = bit_cast<float>(0x7f800000u);
+  EXPECT_EQ(exp<true>(infinity), infinity);
+  EXPECT_EQ(exp<true>(-infinity), 0.0f);
+  EXPECT_EQ(exp<true>(89.0f), infinity);
+  EXPECT_EQ(exp<true>(-104.0f), 0.0f);
+  const float nan = exp<true>(infinity - infinity);
+  EXPECT_TRUE(nan != nan);
+  for (const float x : {-103.0f, -88.0f, -1.0f, -0x1p-20f, 0.0f, 0.5f, 88.0f})
+    EXPECT_NEAR(exp<true>(x) / exp(x), 1, x < -87 ? 1 : 0x1p-19) << x;
 }
 TEST(NearExp, HasABaseNextToE) {
   EXPECT_LT(std::abs(std::exp2(double{ExpTable<float>::kLog2E}) / std::exp(1.0) - 1), 0x1p-26);
