@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "kernels_cuda/row_launch.cuh"
+#include "kernels_cuda/row_plan.cuh"
 #include "kernels_cuda/row_starts.cuh"
 #include "numerics/fold.hpp"
 

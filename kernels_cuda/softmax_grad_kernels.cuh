@@ -3,8 +3,8 @@
 // dy in shared memory as far as they fit; the rest is read twice, the second time mostly from L2.
 #pragma once
 
+#include "kernels_cuda/long_rows.cuh"
 #include "kernels_cuda/row_fold.cuh"
-#include "kernels_cuda/row_launch.cuh"
 #include "kernels_cuda/row_pipeline.cuh"
 #include "kernels_cuda/row_starts.cuh"
 #include "numerics/softmax.hpp"

@@ -21,8 +21,8 @@
 // or its tail's code apart, so that a full one meets no branch (no gain).
 #pragma once
 
-#include "kernels_cuda/row_launch.cuh"
 #include "kernels_cuda/row_pipeline.cuh"
+#include "kernels_cuda/row_plan.cuh"
 #include "kernels_cuda/softmax_share.cuh"
 
 namespace twinops {

@@ -2,7 +2,7 @@
 // shared memory, as many as fit; the rest of the row is read twice, the second time mostly from L2.
 #pragma once
 
-#include "kernels_cuda/row_launch.cuh"
+#include "kernels_cuda/long_rows.cuh"
 #include "kernels_cuda/softmax_share.cuh"
 
 namespace twinops {

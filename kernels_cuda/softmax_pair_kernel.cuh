@@ -4,8 +4,8 @@
 // chunk has room there as well.
 #pragma once
 
-#include "kernels_cuda/row_launch.cuh"
 #include "kernels_cuda/row_pipeline.cuh"
+#include "kernels_cuda/row_plan.cuh"
 #include "kernels_cuda/softmax_share.cuh"
 
 namespace twinops {

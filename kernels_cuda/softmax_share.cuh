@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels_cuda/row_fold.cuh"
-#include "kernels_cuda/row_launch.cuh"
+#include "kernels_cuda/row_plan.cuh"
 #include "kernels_cuda/row_share.cuh"
 #include "kernels_cuda/row_starts.cuh"
 #include "numerics/softmax.hpp"

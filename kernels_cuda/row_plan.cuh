@@ -1,0 +1,140 @@
+// How a row's chunks are shared out to lanes, warps and blocks, by its length: what the kernels of
+// rows up to some thousand chunks are launched with.
+#pragma once
+
+#include <initializer_list>
+#include <limits>
+
+#include "kernels_cuda/row_launch.cuh"
+#include "kernels_cuda/row_parts.cuh"
+#include "kernels_cuda/row_share.cuh"
+#include "kernels_cuda/team_parts.cuh"
+
+namespace twinops {
+
+inline constexpr int kShortThreads = 128;
+inline constexpr int kMostBlocksOfRow = 16, kPortableBlocksOfRow = 8;  // of a cluster
+
+template <class F>
+inline constexpr int kRowWarps = sizeof(F) == 8 ? 16
+                                                : 32;  // that a multiprocessor has registers for
+
+static_assert(RowParts<float, float>::kMostChunks >= kMostBlocksOfRow * 2 * kRowWarps<float>);
+
+// A warp's share of a chunk.
+template <int V, bool kRagged>
+using ChunkShare = Share<kWarp, kFoldChunk / kWarp / V, V, kRagged>;
+
+// Calls launch(TypeTag<Share>) with how a row of `length`, up to kFoldChunk, lies in lanes. A lane
+// holds 16 elements where there are as many, 32 of 16 bits: what a row costs besides is shared by
+// all that a lane holds. Elements one by one, which is slow anyway, have fewer shapes.
+template <int V, bool kRagged, class Launch>
+void with_short_share(std::int64_t length, Launch&& launch) {
+  const auto with = [&]<int G, int R>() { launch(TypeTag<Share<G, R, V, kRagged>>()); };
+  if constexpr (V == 1) {
+    if (length <= 64) return with.template operator()<4, 16>();
+    if (length <= 256) return with.template operator()<16, 16>();
+  } else {
+    constexpr int kLanes = V == 8 ? 2 : 4, R = (V == 8 ? 32 : 16) / V;
+    if (length <= 16) return with.template operator()<kLanes, 16 / kLanes / V>();
+    if (length <= 64) return with.template operator()<kLanes, R>();
+    if (length <= 128) return with.template operator()<2 * kLanes, R>();
+    if (length <= 256) return with.template operator()<4 * kLanes, R>();
+    if (length <= 512) return with.template operator()<8 * kLanes, R>();
+  }
+  with.template operator()<32, 32 / V>();
+}
+
+// The number of blocks that share a row of which a multiprocessor has room for `room` chunks. Eight
+// where two would do for half of that, because small blocks hide each other's waits; more than
+// eight are not portable, and leave a tenth of an H200 idle.
+inline int blocks_for(std::int64_t chunks, int room) {
+  if (chunks <= room) return 2;
+  return chunks <= kPortableBlocksOfRow * room ? kPortableBlocksOfRow : kMostBlocksOfRow;
+}
+
+// `of_warp` chunks a warp. A multiprocessor holds `warps`; a block that is alone with its row has
+// up to `of_block` of them. False if a cluster has no room for the row.
+inline bool plan_chunks(std::int64_t length, int warps, int of_block, int of_warp, int device,
+                        ChunkRows& plan) {
+  const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
+  if (chunks > std::int64_t{kMostBlocksOfRow} * warps * of_warp) return false;
+  plan.chunks = plan.warps = static_cast<int>(chunks);
+  plan.blocks = 1;
+  if (chunks <= of_block) return true;
+  if (device_attribute(cudaDevAttrComputeCapabilityMajor, device) < 9)
+    return of_warp == 1 && chunks <= warps;
+  const auto shares = [&](int parts) { return (plan.chunks + parts - 1) / parts; };
+  plan.warps = shares(blocks_for(chunks, warps) * of_warp);
+  plan.blocks = shares(plan.warps * of_warp);
+  return true;
+}
+
+// Blocks of four to eight warps for a row that 17 to 64 warps work on, where a multiprocessor has
+// room for 32: small blocks hide each other's waits, and a warp without a chunk costs more than one
+// that is not there. For 121 to 128 warps 16 blocks of eight, though so large a cluster leaves some
+// multiprocessors idle (float16 at 2^18: 0.74 in place of 0.72); with fewer warps that loses. Other
+// rows keep their plan.
+inline void plan_small_blocks(int warps, ChunkRows& plan) {
+  if (warps > 8 * (kMostBlocksOfRow - 1) && warps <= 8 * kMostBlocksOfRow) {
+    plan.warps = 8;
+    plan.blocks = kMostBlocksOfRow;
+  }
+  if (warps <= 16 || warps > 64) return;
+  double best = 0;
+  for (int of_block = 4; of_block <= 8; ++of_block) {
+    const int blocks = (warps + of_block - 1) / of_block;
+    const double busy = static_cast<double>(warps) / (of_block * blocks);
+    const double value = busy * busy * (32 / of_block * of_block);
+    if (blocks > kPortableBlocksOfRow || value <= best) continue;
+    best = value;
+    plan.warps = of_block;
+    plan.blocks = blocks;
+  }
+}
+
+// Launches a kernel of teams, two chunks a warp, if a team finds room and the call brought an
+// allocator for what it meets in. Parts: the kernel's. some_warps: of a block, of which those are
+// taken that work on most rows at a time, and of equal ones the first. shared(warps): bytes.
+template <class Parts, class Job, class Shared>
+bool launch_teams(const Job& job, void (*kernel)(Job, ChunkRows),
+                  std::initializer_list<int> some_warps, Shared&& shared, Execution& execution) {
+  const int device = execution.device.index;
+  if (execution.allocate == nullptr || !device_attribute(cudaDevAttrCooperativeLaunch, device))
+    return false;
+  const auto threads = [](int warps) { return static_cast<unsigned>(warps * kWarp); };
+  const auto chunks = static_cast<int>((job.rows.length + kFoldChunk - 1) / kFoldChunk);
+  ChunkRows plan{};
+  std::int64_t turns = std::numeric_limits<std::int64_t>::max(), teams = 0;
+  for (const int warps : some_warps) {
+    const std::size_t bytes = shared(warps);
+    const int blocks = (chunks + 2 * warps - 1) / (2 * warps);
+    if (!has_room(bytes, device) || blocks > Parts::kMost) continue;
+    const int resident = resident_blocks(kernel, threads(warps), bytes, device);
+    if (blocks > resident) continue;
+    const std::int64_t at_once = std::min<std::int64_t>(job.rows.rows, resident / blocks);
+    const std::int64_t needed = (job.rows.rows + at_once - 1) / at_once;
+    if (needed >= turns) continue;
+    turns = needed;
+    teams = at_once;
+    plan = {chunks, blocks, warps, nullptr};
+  }
+  if (teams == 0) return false;
+  const dim3 grid(static_cast<unsigned>(plan.blocks), static_cast<unsigned>(teams));
+  const Workspace board(execution, Parts::board_bytes(std::size_t{grid.x} * grid.y));
+  plan.board = board.data();
+  launch_rows(execution, kernel, grid, threads(plan.warps), shared(plan.warps), kResident, job,
+              plan);
+  return true;
+}
+
+// How many rows the device works on at a time, in clusters side by side.
+template <class Kernel>
+std::int64_t rows_at_once(std::int64_t rows, const ChunkRows& plan, Kernel kernel,
+                          std::size_t shared) {
+  return std::min<std::int64_t>(
+      rows,
+      active_clusters(kernel, static_cast<unsigned>(plan.warps * kWarp), shared, plan.blocks));
+}
+
+}  // namespace twinops
