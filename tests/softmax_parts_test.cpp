@@ -1,7 +1,7 @@
 // Chunks of a softmax row join pair by pair; kernels may take every sum under the row's own power
-// of two at once and add those as a tree of neighbours, or do so with 32 at a time and then with
-// what those make. docs/softmax.md says why the bits are the same; here all are carried out. And
-// the two forms of a weight.
+// of two at once and add those as a tree of neighbours, or do so with 16 to 64 at a time and then
+// with what those make. docs/softmax.md says why the bits are the same; here all are carried out.
+// And the two forms of a weight.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,16 +41,15 @@ Part<F> joined_at_once(const std::vector<Part<F>>& parts, std::size_t n) {
 }
 
 template <class F>
-Part<F> joined_by_groups(const std::vector<Part<F>>& parts) {
-  constexpr std::size_t kGroup = 32;
+Part<F> joined_by_groups(const std::vector<Part<F>>& parts, std::size_t n, std::size_t of_group) {
   std::vector<Part<F>> groups;
-  for (std::size_t i = 0; i < parts.size(); i += kGroup) {
+  for (std::size_t i = 0; i < parts.size(); i += of_group) {
     const auto end =
-        parts.begin() + static_cast<std::ptrdiff_t>(std::min(i + kGroup, parts.size()));
+        parts.begin() + static_cast<std::ptrdiff_t>(std::min(i + of_group, parts.size()));
     groups.push_back(
-        joined_at_once<F>({parts.begin() + static_cast<std::ptrdiff_t>(i), end}, kGroup));
+        joined_at_once<F>({parts.begin() + static_cast<std::ptrdiff_t>(i), end}, of_group));
   }
-  return joined_at_once(groups, kGroup);
+  return joined_at_once(groups, (n + of_group - 1) / of_group);
 }
 
 // A chunk whose maximum lies up to `spread` below 0; its sum is what 1 to 1024 weights can add up
@@ -86,9 +85,11 @@ TYPED_TEST(SoftmaxParts, JoinTheSameByPairsAndAtOnce) {
         const Part<F> pairs = joined_by_pairs(parts, 0, n), once = joined_at_once(parts, n);
         ASSERT_EQ(to_bits(pairs.max), to_bits(once.max)) << spread << " " << count;
         ASSERT_EQ(to_bits(pairs.sum), to_bits(once.sum)) << spread << " " << count;
-        const Part<F> groups = joined_by_groups(parts);
-        ASSERT_EQ(to_bits(pairs.max), to_bits(groups.max)) << spread << " " << count;
-        ASSERT_EQ(to_bits(pairs.sum), to_bits(groups.sum)) << spread << " " << count;
+        for (std::size_t of_group : {16, 32, 64}) {
+          const Part<F> groups = joined_by_groups(parts, n, of_group);
+          ASSERT_EQ(to_bits(pairs.max), to_bits(groups.max)) << spread << " " << count;
+          ASSERT_EQ(to_bits(pairs.sum), to_bits(groups.sum)) << spread << " " << count;
+        }
       }
     }
 }
