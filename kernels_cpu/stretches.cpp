@@ -108,6 +108,19 @@ bool strided_range(const TensorList::Strided& member, std::int64_t begin, std::i
   return found;
 }
 
+// The dense member with element `begin`, or the end. Where all are equally long, the first guess
+// finds it: each look is one at memory that another processor wrote.
+auto member_of(const TensorList& list, std::int64_t begin) {
+  const auto first = list.dense.begin(), end = list.dense.end();
+  if (begin >= list.dense_elements) return end;
+  const double share = static_cast<double>(begin) / static_cast<double>(list.dense_elements);
+  const auto guess = first + static_cast<std::ptrdiff_t>(share * static_cast<double>(end - first));
+  if (guess != end && guess->before <= begin && begin < guess->before + guess->elements)
+    return guess;
+  return std::partition_point(
+      first, end, [&](const TensorList::Dense& m) { return m.before + m.elements <= begin; });
+}
+
 }  // namespace
 
 bool for_each_stretch(const TensorList& list, const Execution& execution, StretchBody body,
@@ -115,9 +128,7 @@ bool for_each_stretch(const TensorList& list, const Execution& execution, Stretc
   std::atomic<bool> found{false};
   parallel_ranges(execution, list.elements, kGrain, 64, [&](std::int64_t begin, std::int64_t end) {
     bool found_here = false;
-    auto m = std::partition_point(
-        list.dense.begin(), list.dense.end(),
-        [&](const TensorList::Dense& m) { return m.before + m.elements <= begin; });
+    auto m = member_of(list, begin);
     for (; m != list.dense.end() && m->before < end; ++m) {
       __builtin_prefetch(&*m + kAhead);  // another thread wrote it
       const std::int64_t first = std::max<std::int64_t>(begin - m->before, 0);

@@ -2,6 +2,8 @@
 // operator says of itself. Each operator's parse() reads it and makes its kernel's arguments.
 #pragma once
 
+#include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,7 +26,7 @@ class Call {
   // Reading, by the names in info().
   const OperatorInfo& info() const { return info_; }
   Device device() const { return device_; }
-  const std::vector<Tensor>& list(const char* argument) const;
+  std::span<const Tensor> list(const char* argument) const;
   const Tensor& tensor(const char* argument) const;           // a required one
   const Tensor* optional_tensor(const char* argument) const;  // nullptr where none was given
   bool flag(const char* attribute) const;
@@ -32,19 +34,26 @@ class Call {
   double real(const char* attribute) const;
   std::string_view text(const char* attribute) const;
 
+  // An argument and what came for it. A tensor by itself lies here: only lists take memory.
   struct Bound {
-    const ArgumentInfo* info = nullptr;
-    bool given = false;
-    std::vector<Tensor> read;
+    const ArgumentInfo* info;
+    const DLTensor* const* array;
+    const Bound* same;  // a list that came before, with the same tensors; none are here
+    Tensor* many;       // nullptr, or where they are instead of in `one`
+    std::size_t count;
+    bool given;
     Survey read_survey;
-    const Bound* same = nullptr;  // an argument that came before, with the same tensors
-    const DLTensor* const* array = nullptr;
+    Tensor one;
 
+    Tensor* first() { return many != nullptr ? many : &one; }
     const Bound& original() const { return same != nullptr ? *same : *this; }
-    const std::vector<Tensor>& tensors() const { return original().read; }
+    std::span<const Tensor> tensors() const {
+      const Bound& b = original();
+      return {b.many != nullptr ? b.many : &b.one, b.count};
+    }
     const Survey& survey() const { return original().read_survey; }
   };
-  const std::vector<Bound>& arguments() const { return arguments_; }
+  std::span<const Bound> arguments() const { return {arguments_.data(), info_.arguments.size()}; }
   const Bound& argument(const char* name) const { return arguments_[argument_index(name)]; }
   // Whether the same tensors came twice: then every member is in place, and nothing about it need
   // be asked again.
@@ -58,11 +67,15 @@ class Call {
   std::size_t argument_index(const char* name) const;
   std::size_t attribute_index(const char* name) const;
 
+  const AttributeValue& value(const char* attribute) const;
+  bool is_given(std::size_t attribute) const { return attributes_given_ >> attribute & 1u; }
+
   const OperatorInfo& info_;
-  std::vector<Bound> arguments_;
-  std::vector<AttributeValue> attributes_;
-  std::vector<bool> attributes_given_;
-  Device device_;
+  std::array<Bound, kMostArguments> arguments_;  // of which the operator's are made
+  std::vector<std::unique_ptr<Tensor[]>> lists_;
+  std::array<AttributeValue, kMostAttributes> attributes_;  // where one was given
+  std::uint32_t attributes_given_ = 0;                      // a bit each
+  Device device_{};
 };
 
 }  // namespace twinops

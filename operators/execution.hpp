@@ -9,7 +9,7 @@
 namespace twinops {
 
 struct Execution {
-  Device device;
+  Device device{};
   void* stream = nullptr;  // a cudaStream_t; nullptr is CUDA's default stream
   int threads = 0;         // at most this many; 0: as many as OpenMP gives
 

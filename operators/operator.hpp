@@ -27,13 +27,13 @@ struct AttributeValue {
   enum class Kind { boolean, integer, real, text };
 
   Kind kind;
-  std::int64_t integer = 0;  // also the boolean
-  double real = 0;
-  const char* text = "";
+  std::int64_t integer;  // also the boolean
+  double real;
+  const char* text;
 
-  static constexpr AttributeValue of(bool v) { return {Kind::boolean, v}; }
-  static constexpr AttributeValue of(std::int64_t v) { return {Kind::integer, v}; }
-  static constexpr AttributeValue of(double v) { return {Kind::real, 0, v}; }
+  static constexpr AttributeValue of(bool v) { return {Kind::boolean, v, 0, ""}; }
+  static constexpr AttributeValue of(std::int64_t v) { return {Kind::integer, v, 0, ""}; }
+  static constexpr AttributeValue of(double v) { return {Kind::real, 0, v, ""}; }
   static constexpr AttributeValue of(const char* v) { return {Kind::text, 0, 0, v}; }
 };
 
@@ -43,6 +43,9 @@ struct AttributeInfo {
   const char* choices;           // of a text: the words that are allowed, "a|b"; else nullptr
   const char* doc;
 };
+
+// What one operator has at most, so that a call needs no memory of its own for them.
+inline constexpr std::size_t kMostArguments = 12, kMostAttributes = 24;
 
 struct OperatorInfo {
   const char* name;

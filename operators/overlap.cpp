@@ -1,6 +1,7 @@
 #include "operators/overlap.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "operators/layout.hpp"
@@ -142,7 +143,7 @@ const Call::Bound* overwriting_list(const Call& call, std::span<const InPlace> i
 
 // Whether every member is written over.
 bool in_place_throughout(const Call::Bound& inputs, const Call::Bound& outs) {
-  const auto &in = inputs.tensors(), &out = outs.tensors();
+  const auto in = inputs.tensors(), out = outs.tensors();
   if (in.size() != out.size()) return false;
   for (std::size_t i = 0; i < in.size(); ++i)
     if (in[i].elements != 0 && !same_memory(out[i], in[i])) return false;
@@ -152,8 +153,8 @@ bool in_place_throughout(const Call::Bound& inputs, const Call::Bound& outs) {
 // What nearly always comes: tensors without gaps, each list in ascending order of address or in
 // place, and the arguments in memory of their own. Says no where it would take a second look.
 bool clearly_apart(const Call& call, std::span<const InPlace> in_place) {
-  std::vector<const Survey*> apart;
-  apart.reserve(call.arguments().size());
+  std::array<const Survey*, kMostArguments> apart;
+  std::size_t count = 0;
   for (const Call::Bound& bound : call.arguments()) {
     const Call::Bound* over = overwriting_list(call, in_place, bound);
     if (over != nullptr && (Call::are_same(*over, bound) || in_place_throughout(bound, *over)))
@@ -161,9 +162,9 @@ bool clearly_apart(const Call& call, std::span<const InPlace> in_place) {
     const Survey& survey = bound.survey();
     if (survey.end == 0) continue;
     if (!survey.apart) return false;
-    for (const Survey* other : apart)
-      if (survey.begin < other->end && other->begin < survey.end) return false;
-    apart.push_back(&survey);
+    for (std::size_t i = 0; i < count; ++i)
+      if (survey.begin < apart[i]->end && apart[i]->begin < survey.end) return false;
+    apart[count++] = &survey;
   }
   return true;
 }
@@ -189,13 +190,14 @@ void refuse_overlaps(const Call& call, std::span<const InPlace> in_place) {
     const bool output = bound.info->direction == ArgumentInfo::Direction::output;
     const Call::Bound* over = output ? nullptr : overwriting_list(call, in_place, bound);
     if (over != nullptr && Call::are_same(*over, bound)) continue;
-    const auto* outs = over == nullptr ? nullptr : &over->tensors();
-    for (std::size_t i = 0; i < bound.tensors().size(); ++i) {
-      const Tensor& t = bound.tensors()[i];
+    const std::span<const Tensor> tensors = bound.tensors();
+    const std::span<const Tensor> outs = over == nullptr ? tensors.first(0) : over->tensors();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const Tensor& t = tensors[i];
       if (t.elements == 0) continue;
       if (output && !t.contiguous && !is_nested(layout_of(t)))
         call.refuse(call.where(bound.info->name, i), "its strides let two elements share memory");
-      if (outs != nullptr && i < outs->size() && same_memory((*outs)[i], t)) continue;
+      if (i < outs.size() && same_memory(outs[i], t)) continue;
       extents.push_back(extent_of(t, a, i));
     }
     // A list often comes in ascending order: then this is a look and a merge.

@@ -9,7 +9,7 @@
 namespace twinops {
 namespace {
 
-constexpr std::size_t kAhead = 8;  // descriptions of a list that are on their way from memory
+constexpr std::size_t kAhead = 16;  // descriptions of a list that are on their way from memory
 
 // Messages are made out of line, so that a tensor that is right is read in few instructions: lists
 // are long.
@@ -109,13 +109,16 @@ std::string describe_shape(const Tensor& tensor) {
   return text + "]";
 }
 
-Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
-                    std::vector<Tensor>& read) {
-  read.reserve(count);
-  Survey survey;
-  DLDataType known{};  // the last tensor's, which most often is the next one's too
-  Tensor t;
+Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types, Tensor* read,
+                    std::size_t& done) {
+  bool one_device = true, apart = true;
+  std::uintptr_t begin = 0, end = 0;
+  const DLTensor* last = nullptr;  // whose type and device are most often the next one's too
+  Type type{};
+  Device device{};
+  std::size_t element = 0;
   for (std::size_t i = 0; i < count; ++i) {
+    done = i;
     const DLTensor* tensor = tensors[i];
     if (tensor == nullptr) refuse("is NULL");
     if (i + kAhead < count && tensors[i + kAhead] != nullptr) {
@@ -124,38 +127,39 @@ Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet t
     }
     if (tensor->ndim < 0) refuse("has a negative number of dimensions");
     if (tensor->ndim > 0 && tensor->shape == nullptr) refuse("its shape is NULL");
-    if (i == 0 || std::memcmp(&known, &tensor->dtype, sizeof(known)) != 0) {
-      known = tensor->dtype;
-      if (!from_dlpack(known, t.type) || !types.has(t.type)) refuse_type(types, known);
+    if (last == nullptr || std::memcmp(&last->dtype, &tensor->dtype, sizeof(DLDataType)) != 0) {
+      if (!from_dlpack(tensor->dtype, type) || !types.has(type)) refuse_type(types, tensor->dtype);
+      element = size_of(type);
     }
-    const std::size_t element = size_of(t.type);
+    Tensor& t = read[i];
+    t.elements = count_elements(*tensor, element);
+    if (last == nullptr || std::memcmp(&last->device, &tensor->device, sizeof(DLDevice)) != 0) {
+      device = read_device(tensor->device);
+      one_device &= i == 0 || device == read[0].device;
+    }
+    last = tensor;
     t.data = nullptr;
     t.shape = tensor->shape;
     t.strides = tensor->strides;
-    t.elements = count_elements(*tensor, element);
-    t.device = read_device(tensor->device);
+    t.device = device;
     t.rank = tensor->ndim;
+    t.type = type;
     t.contiguous = true;
-    if (t.elements != 0) {
-      if (t.strides != nullptr) {
-        t.contiguous = is_contiguous(t);
-        check_extent(t);
-      }
-      if (tensor->data == nullptr) refuse("its data is NULL, but it has elements");
-      t.data = static_cast<char*>(tensor->data) + tensor->byte_offset;
-      if ((reinterpret_cast<std::uintptr_t>(t.data) & (element - 1)) != 0)
-        refuse_alignment(element);
+    if (t.elements == 0) continue;
+    if (t.strides != nullptr) {
+      t.contiguous = is_contiguous(t);
+      check_extent(t);
     }
-    survey.one_device &= i == 0 || t.device == read[0].device;
-    if (t.elements != 0) {
-      const auto data = reinterpret_cast<std::uintptr_t>(t.data);
-      survey.apart &= t.contiguous && data >= survey.end;
-      if (survey.end == 0) survey.begin = data;
-      survey.end = data + static_cast<std::uintptr_t>(t.elements) * element;
-    }
-    read.push_back(t);
+    if (tensor->data == nullptr) refuse("its data is NULL, but it has elements");
+    t.data = static_cast<char*>(tensor->data) + tensor->byte_offset;
+    const auto data = reinterpret_cast<std::uintptr_t>(t.data);
+    if ((data & (element - 1)) != 0) refuse_alignment(element);
+    apart &= t.contiguous && data >= end;
+    if (end == 0) begin = data;
+    end = data + static_cast<std::uintptr_t>(t.elements) * element;
   }
-  return survey;
+  done = count;
+  return {one_device, apart, begin, end};
 }
 
 namespace {

@@ -16,21 +16,21 @@ const char* name(Backend backend);
 
 // Where memory is. Pinned host memory counts as the CPU's, managed memory as its GPU's.
 struct Device {
-  Backend backend = Backend::cpu;
-  int index = 0;
+  Backend backend;
+  int index;
   bool operator==(const Device&) const = default;
 };
 std::string describe(Device device);  // "cpu", "cuda:1"
 
 struct Tensor {
-  void* data = nullptr;  // byte_offset is already in it
-  const std::int64_t* shape = nullptr;
-  const std::int64_t* strides = nullptr;  // in elements; nullptr: row-major without gaps
-  std::int64_t elements = 1;
+  void* data;  // byte_offset is already in it
+  const std::int64_t* shape;
+  const std::int64_t* strides;  // in elements; nullptr: row-major without gaps
+  std::int64_t elements;
   Device device;
-  int rank = 0;
-  Type type = Type::float32;
-  bool contiguous = true;  // row-major without gaps, whatever strides say
+  int rank;
+  Type type;
+  bool contiguous;  // row-major without gaps, whatever strides say
 
   std::int64_t stride(int axis) const;
 };
@@ -51,18 +51,18 @@ Strides row_major(const Tensor& tensor);
 // What is known of tensors that were read one after the other. Of nearly every list it is all that
 // need be asked.
 struct Survey {
-  bool one_device = true;
-  bool apart = true;  // without gaps inside, each beyond the one before: all in [begin, end)
-  std::uintptr_t begin = 0, end = 0;  // addresses; 0 where there are no elements
+  bool one_device;
+  bool apart;  // without gaps inside, each beyond the one before: all in [begin, end)
+  std::uintptr_t begin, end;  // addresses; 0 where there are no elements
 };
 
-// Reads DLTensors into `read`, which is empty; returns what they showed. Throws
-// Error(invalid_argument), saying what is wrong with the first one that is not in `read`, but not
-// where, on: NULL, a type outside `types`, a device that is neither CPU nor CUDA, a negative
-// dimension, more elements than fit 64-bit byte offsets, NULL data of a tensor that has elements,
-// data not aligned to its element.
-Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
-                    std::vector<Tensor>& read);
+// Reads `count` DLTensors into `read`, counting them in `done`; returns what they showed. Throws
+// Error(invalid_argument), saying what is wrong with number `done`, but not where, on: NULL, a type
+// outside `types`, a device that is neither CPU nor CUDA, a negative dimension, more elements than
+// fit 64-bit byte offsets, NULL data of a tensor that has elements, data not aligned to its
+// element.
+Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types, Tensor* read,
+                    std::size_t& done);
 
 // Whether two arrays, the first of which was read, hold the same tensors: same memory, type, shape
 // and strides.

@@ -20,8 +20,7 @@ TensorList::Strided strided_member(const Call& call, const Tensor& x, const Tens
 }  // namespace
 
 TensorList read_tensor_list(const Call& call, const char* x, const char* out) {
-  const auto& xs = call.list(x);
-  const auto& outs = call.list(out);
+  const auto xs = call.list(x), outs = call.list(out);
   if (xs.size() != outs.size())
     call.refuse(std::string(call.info().name) + ": " + out,
                 "expected as many tensors as " + std::string(x) + ", " + std::to_string(xs.size()) +

@@ -1,8 +1,7 @@
 // The C ABI: structs in, status out. The one place where exceptions end.
+#include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <new>
-#include <set>
 
 #include "numerics/environment.hpp"
 #include "operators/error.hpp"
@@ -65,8 +64,9 @@ template <class S>
 S read_struct(const S* from, const char* what) {
   if (from->struct_size < sizeof(std::uint32_t))
     throw Error(Status::invalid_argument, std::string(what) + ": struct_size is not set");
+  if (from->struct_size >= sizeof(S)) return *from;
   S to{};
-  std::memcpy(&to, from, std::min<std::size_t>(from->struct_size, sizeof(S)));
+  std::memcpy(&to, from, from->struct_size);
   return to;
 }
 
@@ -90,14 +90,6 @@ AttributeValue read_attribute(const twinops_attribute& a) {
   }
 }
 
-// Row names that reports point to: as many as there are rows and kinds of device, kept for good.
-const char* intern(const std::string& name) {
-  static std::mutex mutex;
-  static std::set<std::string> names;
-  const std::lock_guard lock(mutex);
-  return names.insert(name).first->c_str();
-}
-
 Device read_device(DLDevice device) {
   switch (static_cast<int>(device.device_type)) {
     case kDLCPU:
@@ -114,14 +106,15 @@ Device read_device(DLDevice device) {
 
 void write_report(const twinops_execution& execution, const Choice& choice, const Execution& done) {
   if (execution.report == nullptr) return;
-  thread_state().fallback = choice.fallback;
-  twinops_report report{};
-  report.struct_size = execution.report->struct_size;
-  report.launches = static_cast<std::int32_t>(done.launches);
-  report.row = intern(choice.name);
-  report.fallback = thread_state().fallback.c_str();
-  report.random_words = done.random_words;
-  std::memcpy(execution.report, &report, std::min<std::size_t>(report.struct_size, sizeof(report)));
+  const char* fallback = "";
+  if (!choice.fallback.empty()) fallback = (thread_state().fallback = choice.fallback).c_str();
+  const twinops_report report{execution.report->struct_size,
+                              static_cast<std::int32_t>(done.launches), choice.name, fallback,
+                              done.random_words};
+  if (report.struct_size >= sizeof(report))
+    *execution.report = report;
+  else
+    std::memcpy(execution.report, &report, report.struct_size);
 }
 
 void run(const char* op, const twinops_argument* arguments, std::size_t argument_count,

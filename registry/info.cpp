@@ -60,7 +60,7 @@ class OperatorTable {
 };
 
 struct RowText {
-  std::string name, why_not;
+  std::string why_not;
   twinops_row row;
 };
 
@@ -84,10 +84,9 @@ const twinops_operator_info* operator_info(std::size_t index) {
 const twinops_row* row_info(std::size_t index) {
   static const auto texts = [] {
     std::deque<RowText> made;
-    for (const Row& row : rows()) {
-      RowText& text = made.emplace_back(RowText{row_name(row), row.why_not(), {}});
-      text.row = {sizeof(twinops_row), text.why_not.empty(), text.name.c_str(),
-                  text.why_not.c_str()};
+    for (std::size_t i = 0; i < rows().size(); ++i) {
+      RowText& text = made.emplace_back(RowText{rows()[i].why_not(), {}});
+      text.row = {sizeof(twinops_row), text.why_not.empty(), row_name(i), text.why_not.c_str()};
     }
     return made;
   }();

@@ -1,6 +1,7 @@
 #include "registry/operators.hpp"
 
 #include <array>
+#include <cstring>
 
 #include "kernels_cpu/isa_list.hpp"
 #include "kernels_cpu/kernel.hpp"
@@ -54,9 +55,9 @@ constexpr auto kOperators =
 
 std::span<const Operator> operators() { return kOperators; }
 
-const Operator* find_operator(std::string_view name) {
+const Operator* find_operator(const char* name) {
   for (const Operator& op : kOperators)
-    if (name == op.info->name) return &op;
+    if (std::strcmp(name, op.info->name) == 0) return &op;
   return nullptr;
 }
 

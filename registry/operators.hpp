@@ -13,6 +13,6 @@ struct Operator {
 };
 
 std::span<const Operator> operators();
-const Operator* find_operator(std::string_view name);
+const Operator* find_operator(const char* name);
 
 }  // namespace twinops

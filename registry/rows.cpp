@@ -14,28 +14,41 @@ namespace twinops {
 namespace {
 
 #if defined(TWINOPS_HAS_CUDA)
+bool cuda_usable() {
+  for (const CudaDevice& device : cuda_probe().devices)
+    if (device.usable) return true;
+  return false;
+}
 std::string why_not_cuda() {
+  if (cuda_usable()) return {};
   const CudaProbe& probe = cuda_probe();
   std::string reasons = probe.reason;
-  for (const CudaDevice& device : probe.devices) {
-    if (device.usable) return {};
+  for (const CudaDevice& device : probe.devices)
     reasons += (reasons.empty() ? "" : "; ") + device.reason;
-  }
   return reasons;
 }
-std::string cuda_row_name(int index) {
+const CudaDevice* cuda_device(int index) {
   const auto& devices = cuda_probe().devices;
-  return index >= 0 && index < static_cast<int>(devices.size()) ? devices[index].row : "cuda";
+  return index >= 0 && index < static_cast<int>(devices.size()) ? &devices[index] : nullptr;
+}
+const char* cuda_row_name(int index) {
+  const CudaDevice* device = cuda_device(index);
+  return device != nullptr ? device->row.c_str() : "cuda";
+}
+bool device_usable(int index) {
+  const CudaDevice* device = cuda_device(index);
+  return device != nullptr && device->usable;
 }
 std::string why_not_device(int index) {
-  const CudaProbe& probe = cuda_probe();
-  if (index < 0 || index >= static_cast<int>(probe.devices.size()))
-    return probe.reason.empty() ? "there is no device cuda:" + std::to_string(index) : probe.reason;
-  return probe.devices[index].reason;
+  if (const CudaDevice* device = cuda_device(index)) return device->reason;
+  const std::string& reason = cuda_probe().reason;
+  return reason.empty() ? "there is no device cuda:" + std::to_string(index) : reason;
 }
 #else
+bool cuda_usable() { return false; }
 std::string why_not_cuda() { return "this build has no CUDA kernels"; }
-std::string cuda_row_name(int) { return "cuda"; }
+const char* cuda_row_name(int) { return "cuda"; }
+bool device_usable(int) { return false; }
 std::string why_not_device(int) { return why_not_cuda(); }
 #endif
 
@@ -47,15 +60,22 @@ std::string why_not_isa() {
 template <class... Isa>
 constexpr auto make_rows(IsaList<Isa...>) {
   return std::array{
-      Row{Backend::cuda, "cuda", why_not_cuda},
-      Row{Backend::cpu, IsaTraits<Isa>::name, why_not_isa<Isa>}...,
-      Row{Backend::cpu, "scalar", [] { return std::string(); }},
+      Row{Backend::cuda, "cuda", cuda_usable, why_not_cuda},
+      Row{Backend::cpu, IsaTraits<Isa>::name, IsaTraits<Isa>::available, why_not_isa<Isa>}...,
+      Row{Backend::cpu, "scalar", [] { return true; }, [] { return std::string(); }},
   };
 }
 constexpr auto kRows = make_rows(CpuIsas{});
 
-// Why a row cannot serve tensors on `device`; empty if it can.
+// Whether a row can serve tensors on `device`. A call asks this alone: words are made where
+// somebody reads them.
+bool serves(const Row& row, Device device) {
+  if (row.backend != device.backend) return false;
+  return row.backend == Backend::cuda ? device_usable(device.index) : row.usable();
+}
+// Why it cannot; empty if it can.
 std::string why_not_here(const Row& row, Device device) {
+  if (serves(row, device)) return {};
   if (row.backend != device.backend) {
     const std::string why = row.why_not();
     return !why.empty() ? why : "the tensors are on " + describe(device);
@@ -63,74 +83,89 @@ std::string why_not_here(const Row& row, Device device) {
   return row.backend == Backend::cuda ? why_not_device(device.index) : row.why_not();
 }
 
-bool is_asked(const Row& row, Device device, std::string_view asked) {
-  return asked.empty() || asked == row_name(row, device.index) || asked == name(row.backend);
+bool is_asked(std::size_t row, Device device, std::string_view asked) {
+  return asked.empty() || asked == row_name(row, device.index) || asked == name(kRows[row].backend);
 }
 
 bool is_row_name(std::string_view asked, Device device) {
-  for (const Row& row : kRows)
+  for (std::size_t row = 0; row < kRows.size(); ++row)
     if (is_asked(row, device, asked)) return true;
   return asked.starts_with("cuda/sm_");
 }
 
-// What the environment rules out: CUDA, or those of the CPU's rows that are better than the one it
-// names.
-std::string why_not_wished(std::size_t row, const Settings& wish) {
+// The variable that rules a row out: CUDA, or those of the CPU's rows that are better than the one
+// it names; nullptr if none does.
+const char* ruled_out_by(std::size_t row, const Settings& wish) {
   if (kRows[row].backend == Backend::cuda)
-    return wish.backend == "cpu" ? "TWINOPS_BACKEND=cpu" : "";
+    return wish.backend == "cpu" ? "TWINOPS_BACKEND" : nullptr;
+  if (wish.isa.empty()) return nullptr;
   for (std::size_t later = row + 1; later < kRows.size(); ++later)
-    if (wish.isa == kRows[later].isa) return "TWINOPS_ISA=" + wish.isa;
-  return {};
+    if (wish.isa == kRows[later].isa) return "TWINOPS_ISA";
+  return nullptr;
 }
 
-// Why row number `row` is passed over; empty if it can be taken. What a call asks for goes before
-// what the environment wishes.
+// What a call asks for goes before what the environment wishes.
+bool can_be_taken(std::size_t row, Device device, std::string_view asked) {
+  if (!asked.empty() && !is_asked(row, device, asked)) return false;
+  if (asked.empty() && ruled_out_by(row, settings()) != nullptr) return false;
+  return serves(kRows[row], device);
+}
+// Why a row is passed over; empty if it can be taken.
 std::string why_passed_over(std::size_t row, Device device, std::string_view asked) {
+  if (can_be_taken(row, device, asked)) return {};
   std::string here = why_not_here(kRows[row], device);
   if (!here.empty()) return here;
-  if (!asked.empty())
-    return is_asked(kRows[row], device, asked) ? "" : "the call asks for " + std::string(asked);
-  return why_not_wished(row, settings());
+  if (!asked.empty()) return "the call asks for " + std::string(asked);
+  const std::string variable = ruled_out_by(row, settings());
+  return variable + "=" + (variable == "TWINOPS_ISA" ? settings().isa : settings().backend);
 }
 
 std::size_t first_possible(Device device, std::string_view asked) {
   std::size_t row = 0;
-  while (row < kRows.size() && !why_passed_over(row, device, asked).empty()) ++row;
+  while (row < kRows.size() && !can_be_taken(row, device, asked)) ++row;
   return row;
 }
 
 // Why the row taken is not the one that the environment names; empty if it is.
 std::string unmet_wish(const Row& taken, Device device) {
   const Settings& wish = settings();
-  if (wish.backend == "cuda" && taken.backend == Backend::cpu)
-    return "TWINOPS_BACKEND=cuda: " + why_not_here(kRows[0], device);
+  if (taken.backend != Backend::cpu) return {};
+  if (wish.backend == "cuda") return "TWINOPS_BACKEND=cuda: " + why_not_here(kRows[0], device);
+  if (wish.isa.empty() || wish.isa == taken.isa) return {};
   for (const Row& row : kRows)
-    if (taken.backend == Backend::cpu && wish.isa == row.isa && wish.isa != taken.isa)
-      return "TWINOPS_ISA=" + wish.isa + ": " + row.why_not();
+    if (wish.isa == row.isa) return "TWINOPS_ISA=" + wish.isa + ": " + row.why_not();
   return {};
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_name(std::string_view asked, Device device) {
+  std::string names;
+  for (std::size_t row = 0; row < kRows.size(); ++row)
+    names += (names.empty() ? "" : ", ") + std::string(row_name(row, device.index));
+  throw Error(Status::invalid_argument, "execution: no kernel row is named '" + std::string(asked) +
+                                            "'; the rows are " + names);
 }
 
 }  // namespace
 
 std::span<const Row> rows() { return kRows; }
 
-std::string row_name(const Row& row, int device_index) {
-  return row.backend == Backend::cuda ? cuda_row_name(device_index) : "cpu/" + std::string(row.isa);
+const char* row_name(std::size_t row, int device_index) {
+  static const auto cpu_names = [] {
+    std::array<std::string, kRows.size()> names;
+    for (std::size_t i = 0; i < kRows.size(); ++i) names[i] = std::string("cpu/") + kRows[i].isa;
+    return names;
+  }();
+  return kRows[row].backend == Backend::cuda ? cuda_row_name(device_index) : cpu_names[row].c_str();
 }
 
 Choice choose_row(Device device, const char* asked_or_null) {
   const std::string_view asked = asked_or_null == nullptr ? "" : asked_or_null;
-  if (!is_row_name(asked, device)) {
-    std::string names;
-    for (const Row& row : kRows) names += (names.empty() ? "" : ", ") + row_name(row, device.index);
-    throw Error(Status::invalid_argument, "execution: no kernel row is named '" +
-                                              std::string(asked) + "'; the rows are " + names);
-  }
   const std::size_t row = first_possible(device, asked);
+  if (row == kRows.size() && !is_row_name(asked, device)) refuse_name(asked, device);
   if (row == kRows.size())
     throw Error(Status::unsupported, "no kernel can run on " + describe(device) + ":\n" +
                                          explain_rows(device, asked_or_null));
-  return {row, row_name(kRows[row], device.index),
+  return {row, row_name(row, device.index),
           asked.empty() ? unmet_wish(kRows[row], device) : std::string()};
 }
 
@@ -140,7 +175,7 @@ std::string explain_rows(Device device, const char* asked_or_null) {
   std::string text;
   for (std::size_t row = 0; row < kRows.size(); ++row) {
     const std::string why = why_passed_over(row, device, asked);
-    text += row_name(kRows[row], device.index) + ": " +
+    text += std::string(row_name(row, device.index)) + ": " +
             (row == chosen ? "chosen"
              : why.empty() ? "not needed"
                            : "passed over: " + why) +

@@ -12,18 +12,19 @@ namespace twinops {
 struct Row {
   Backend backend;
   const char* isa;           // "avx2", "scalar"; of the CUDA row "cuda"
-  std::string (*why_not)();  // why this machine cannot use it; empty if it can
+  bool (*usable)();          // by this machine
+  std::string (*why_not)();  // why it is not usable; empty if it is
 };
 std::span<const Row> rows();
 
 // "cpu/avx2", "cuda/sm_90": what reports say and calls may ask for. The CUDA row is named by the
-// device, or "cuda" alone where there is none.
-std::string row_name(const Row& row, int device_index = 0);
+// device, or "cuda" alone where there is none. The text is kept for good.
+const char* row_name(std::size_t row, int device_index = 0);
 
 // Which row a call takes.
 struct Choice {
   std::size_t row;
-  std::string name;
+  const char* name;      // row_name's
   std::string fallback;  // why what the environment asked for was not to be had; else empty
 };
 
