@@ -100,24 +100,26 @@ inline void plan_small_blocks(int warps, ChunkRows& plan) {
   }
 }
 
-// Launches a kernel of teams, two chunks a warp, if a team finds room and the call brought an
-// allocator for what it meets in. Parts: the kernel's. some_warps: of a block, of which those are
-// taken that work on most rows at a time, and of equal ones the first. shared(warps): bytes.
-template <class Parts, class Job, class Shared>
+// Launches a kernel of teams, if a team finds room and the call brought an allocator for what it
+// meets in. Room: kOfWarp chunks a warp, kMostBlocks of a team, bytes(warps) of a block's shared
+// memory, scratch_bytes(blocks, turns) for the grid, each block of which takes up to `turns` rows.
+// some_warps: of a block, of which those are taken that need the fewest turns, and of equal ones
+// the first.
+template <class Room, class Job>
 bool launch_teams(const Job& job, void (*kernel)(Job, ChunkRows),
-                  std::initializer_list<int> some_warps, Shared&& shared, Execution& execution) {
+                  std::initializer_list<int> some_warps, Execution& execution) {
   const int device = execution.device.index;
   if (execution.allocate == nullptr || !device_attribute(cudaDevAttrCooperativeLaunch, device))
     return false;
   const auto threads = [](int warps) { return static_cast<unsigned>(warps * kWarp); };
+  const auto shared = [](int warps) { return Room::bytes(static_cast<std::size_t>(warps)); };
   const auto chunks = static_cast<int>((job.rows.length + kFoldChunk - 1) / kFoldChunk);
   ChunkRows plan{};
   std::int64_t turns = std::numeric_limits<std::int64_t>::max(), teams = 0;
   for (const int warps : some_warps) {
-    const std::size_t bytes = shared(warps);
-    const int blocks = (chunks + 2 * warps - 1) / (2 * warps);
-    if (!has_room(bytes, device) || blocks > Parts::kMost) continue;
-    const int resident = resident_blocks(kernel, threads(warps), bytes, device);
+    const int of_block = Room::kOfWarp * warps, blocks = (chunks + of_block - 1) / of_block;
+    if (!has_room(shared(warps), device) || blocks > Room::kMostBlocks) continue;
+    const int resident = resident_blocks(kernel, threads(warps), shared(warps), device);
     if (blocks > resident) continue;
     const std::int64_t at_once = std::min<std::int64_t>(job.rows.rows, resident / blocks);
     const std::int64_t needed = (job.rows.rows + at_once - 1) / at_once;
@@ -128,12 +130,26 @@ bool launch_teams(const Job& job, void (*kernel)(Job, ChunkRows),
   }
   if (teams == 0) return false;
   const dim3 grid(static_cast<unsigned>(plan.blocks), static_cast<unsigned>(teams));
-  const Workspace board(execution, Parts::board_bytes(std::size_t{grid.x} * grid.y));
+  const Workspace board(execution, Room::scratch_bytes(std::size_t{grid.x} * grid.y,
+                                                       static_cast<std::size_t>(turns)));
   plan.board = board.data();
   launch_rows(execution, kernel, grid, threads(plan.warps), shared(plan.warps), kResident, job,
               plan);
   return true;
 }
+
+// The Room of a kernel with two chunks a warp that has one for clusters, bytes(warps) besides the
+// parts.
+template <class Parts, std::size_t (*bytes_of)(std::size_t)>
+struct PairsOfTeam {
+  static constexpr int kOfWarp = 2, kMostBlocks = Parts::kMost;
+  static constexpr std::size_t bytes(std::size_t warps) {
+    return Parts::bytes(0) + bytes_of(warps);
+  }
+  static constexpr std::size_t scratch_bytes(std::size_t blocks, std::size_t) {
+    return Parts::Board::bytes(blocks);
+  }
+};
 
 // How many rows the device works on at a time, in clusters side by side.
 template <class Kernel>

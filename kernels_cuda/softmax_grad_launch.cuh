@@ -21,11 +21,11 @@ bool launch_grad_clusters(Kernel kernel, const Job& job, const ChunkRows& plan, 
 
 // A chunk of y and one of dy, for each warp of a block.
 template <class In, class S>
-std::size_t fetched_bytes(int warps) {
+constexpr std::size_t fetched_bytes(std::size_t warps) {
   if constexpr (S::kPack == 1)
     return 0;
   else
-    return 2 * NextChunk<In, S>::bytes(static_cast<std::size_t>(warps));
+    return 2 * NextChunk<In, S>::bytes(warps);
 }
 
 // A chunk a warp; false if they have no room.
@@ -33,7 +33,8 @@ template <bool kLog, class S, class In, class Out>
 bool launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
   if (plan.blocks > 1)
     return launch_grad_clusters<In>(grad_cluster_kernel<kLog, In, Out, S>, job, plan,
-                                    fetched_bytes<In, S>(plan.warps), execution);
+                                    fetched_bytes<In, S>(static_cast<std::size_t>(plan.warps)),
+                                    execution);
   launch_rows(execution, grad_row_kernel<kLog, In, Out, S>, grid_of(job.rows.rows),
               static_cast<unsigned>(plan.warps * kWarp), 0, 1, job);
   return true;
@@ -42,10 +43,8 @@ bool launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Exec
 // Two chunks a warp in teams; false if they have no room.
 template <bool kLog, class S, class In, class Out>
 bool launch_grad_teams(const GradJob<In, Out>& job, Execution& execution) {
-  using Parts = TeamParts<compute_t<In>, compute_t<In>>;
-  const auto shared = [](int warps) { return Parts::bytes(0) + fetched_bytes<In, S>(warps); };
-  return launch_teams<Parts>(job, grad_pair_kernel<kLog, In, Out, S, TeamParts>, {8, 16}, shared,
-                             execution);
+  using Room = PairsOfTeam<TeamParts<compute_t<In>, compute_t<In>>, &fetched_bytes<In, S>>;
+  return launch_teams<Room>(job, grad_pair_kernel<kLog, In, Out, S, TeamParts>, {8, 16}, execution);
 }
 
 template <bool kLog, class S, class In, class Out>
@@ -84,7 +83,8 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
         return;
     if ((!fits || plan.blocks > kPortableBlocksOfRow) && plans(0, 2) &&
         launch_grad_clusters<In>(grad_pair_kernel<kLog, In, Out, S, RowParts>, job, plan,
-                                 fetched_bytes<In, S>(plan.warps), execution))
+                                 fetched_bytes<In, S>(static_cast<std::size_t>(plan.warps)),
+                                 execution))
       return;
   }
   if (plans(kOfBlock, 1) && launch_grad_chunks<kLog, S>(job, plan, execution)) return;

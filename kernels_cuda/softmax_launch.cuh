@@ -5,6 +5,7 @@
 #include "kernels_cuda/softmax_kernels.cuh"
 #include "kernels_cuda/softmax_long_kernel.cuh"
 #include "kernels_cuda/softmax_pair_kernel.cuh"
+#include "kernels_cuda/softmax_team_kernel.cuh"
 
 namespace twinops {
 
@@ -68,12 +69,16 @@ bool launch_pairs(const Job& job, const ChunkRows& plan, Execution& execution) {
 // The same in teams.
 template <bool kLog, class S, class Job>
 bool launch_pairs_of_teams(const Job& job, Execution& execution) {
-  using Parts = TeamOfRow<typename Job::F>;
-  const auto shared = [](int warps) {
-    return Parts::bytes(0) + PairRoom<Job, S>::bytes(static_cast<std::size_t>(warps));
-  };
-  return launch_teams<Parts>(job, softmax_pair_kernel<kLog, Job, S, TeamOfRow>, {16, 8}, shared,
-                             execution);
+  using Room = PairsOfTeam<TeamOfRow<typename Job::F>, &PairRoom<Job, S>::bytes>;
+  return launch_teams<Room>(job, softmax_pair_kernel<kLog, Job, S, TeamOfRow>, {16, 8}, execution);
+}
+
+// A chunk a warp, in teams that weigh a row while the parts of the one before travel; false if they
+// have no room. The job is plain, in packs.
+template <bool kLog, class S, class Job>
+bool launch_ahead(const Job& job, Execution& execution) {
+  return job.rows.outer.rank <= 1 &&
+         launch_teams<TeamRoom<Job, S>>(job, softmax_team_kernel<kLog, Job, S>, {8, 16}, execution);
 }
 
 template <bool kLog, class S, class Job>
@@ -104,9 +109,13 @@ void launch_softmax(const Job& job, Execution& execution) {
   const bool fits = plans(kOfBlock, 1);
   if (fits && plan.blocks == 1) return launch_block<kLog, S>(job, execution);
   if constexpr (V > 1 && std::is_same_v<typename Job::In, typename Job::Out>) {
+    constexpr std::size_t kSize = sizeof(typename Job::In);
+    // In 16 bits, where rows from here on are faster so, be there one or thousands.
+    constexpr std::int64_t kAhead = (kRagged ? 128 : 64) * kFoldChunk;
+    if constexpr (kSize == 2)
+      if (job.plain && job.rows.length > kAhead && launch_ahead<kLog, S>(job, execution)) return;
     // Two chunks a warp: where a chunk a warp has no room, and where it is faster. In teams, where
     // a portable cluster has no room for that, or in 16 bits for half of it.
-    constexpr std::size_t kSize = sizeof(typename Job::In);
     constexpr std::int64_t kTeams = kPortableBlocksOfRow * kWarps * kFoldChunk * (kSize / 2);
     const bool better = kSize == 2 ? plan.chunks > 24 : kSize == 4 || !kRagged;
     if constexpr (kSize < 8)

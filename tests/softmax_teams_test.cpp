@@ -1,9 +1,10 @@
-// Rows that a team of a GPU's blocks works on (kernels_cuda/team_parts.cuh), which takes scratch
+// Rows that a team of a GPU's blocks works on (kernels_cuda/team_board.cuh), which takes scratch
 // memory: the bits are those that come without it, whatever the memory held, at every replay of a
 // capture, and beside another such call.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <random>
 
@@ -54,8 +55,23 @@ class Problem {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal(0, 3);
     for (const auto* to : {&x_, &dy_})
-      for (std::size_t i = 0; i < bytes_ / (type_.bits / 8u); ++i)
-        put(to->get(), i, normal(random));
+      for (std::size_t i = 0; i < bytes_ / element(); ++i) put(to->get(), i, normal(random));
+  }
+  // Multiplies every fifth row and the last two: far beyond exp's reach, where the type allows it.
+  void move_rows_away() {
+    const auto length = static_cast<std::size_t>(shape_[1]), rows = bytes_ / element() / length;
+    for (std::size_t r = 0; r < rows; ++r)
+      if (r % 5 == 3 || r + 2 >= rows)
+        for (std::size_t i = r * length; i < (r + 1) * length; ++i)
+          put(x_.get(), i, 1e9f * static_cast<float>(i % 1000) - 3e8f);
+  }
+  // One row of infinity, one of NaN, one all masked out.
+  void put_specials() {
+    const auto length = static_cast<std::size_t>(shape_[1]);
+    constexpr float kInf = std::numeric_limits<float>::infinity();
+    put(x_.get(), length - 1, kInf);
+    put(x_.get(), length, std::numeric_limits<float>::quiet_NaN());
+    for (std::size_t i = 2 * length; i < 3 * length; ++i) put(x_.get(), i, -kInf);
   }
   void run(const Execution& execution) {
     Call call(op_);
@@ -70,6 +86,7 @@ class Problem {
   std::vector<unsigned char> out() const { return {out_.get(), out_.get() + bytes_}; }
 
  private:
+  std::size_t element() const { return type_.bits / 8u; }
   Tensor tensor(const Managed<unsigned char>& of) const {
     return Tensor(of.get(), type_, shape_, kDevice);
   }
@@ -111,6 +128,42 @@ TEST(SoftmaxTeams, GiveTheBitsOfClusters) {
         EXPECT_EQ(board.lent, lent + 1) << op << ' ' << length << ": no team";
         EXPECT_EQ(problem.out(), expected) << op << ' ' << int{type.bits} << ' ' << length;
       }
+}
+
+// Rows of 16 bits, several for a team, whose parts travel while the next row is weighed.
+TEST(SoftmaxTeams, GiveTheBitsOfClustersARowAhead) {
+  TWINOPS_NEEDS_DEVICE;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  Board board;
+  std::fill_n(board.memory.get(), board.memory.size(), static_cast<unsigned char>(0xff));
+  struct Shape {
+    std::int64_t rows, length;
+  };
+  for (const char* op : {"softmax", "log_softmax"})
+    for (DLDataType type : {kFloat16, kBfloat16})
+      for (const Shape shape : {Shape{1, (1 << 16) + 8},
+                                {200, 70000},
+                                {95, 131073},
+                                {61, 1 << 18},
+                                {40, 524287},
+                                {29, 600001},
+                                {9, 1 << 20}})
+        for (bool away : {false, true}) {
+          Problem problem(op, type, shape.rows, shape.length, kSeed);
+          if (away) problem.move_rows_away();
+          if (away && shape.rows > 40) problem.put_specials();
+          problem.spoil();
+          problem.run({});
+          EXPECT_CUDA(cudaDeviceSynchronize());
+          const auto expected = problem.out();
+          problem.spoil();
+          const int lent = board.lent;
+          problem.run(board.execution(nullptr));
+          EXPECT_CUDA(cudaDeviceSynchronize());
+          EXPECT_EQ(board.lent, lent + 1) << op << ' ' << shape.length << ": no team";
+          EXPECT_EQ(problem.out(), expected)
+              << op << ' ' << int{type.code} << ' ' << shape.length << (away ? ", away" : "");
+        }
 }
 
 TEST(SoftmaxTeams, AreRightAtEveryReplay) {
