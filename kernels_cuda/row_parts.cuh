@@ -51,6 +51,8 @@ class RowParts {
            (2 * chunks * static_cast<int>(sizeof(Part)) + 15) / 16 * 16;
   }
 
+  static constexpr bool kOneAxis = false;  // of row_starts()
+
   // Clusters lie one after the other.
   __device__ static int block_of_row(const ChunkRows& plan) {
     return static_cast<int>(blockIdx.x % plan.blocks);

@@ -12,9 +12,15 @@ template <int N>
 struct RowStarts {
   std::int64_t of[N];
 };
-template <int N>
+// kOneAxis: there is no more than one axis to count along, which takes fewer registers.
+template <bool kOneAxis = false, int N>
 __device__ __forceinline__ RowStarts<N> row_starts(const Layout<N>& outer, std::int64_t row) {
   RowStarts<N> starts;
+  if constexpr (kOneAxis) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) starts.of[k] = row * outer.stride[k][0];
+    return starts;
+  }
 #pragma unroll
   for (int k = 0; k < N; ++k) starts.of[k] = 0;
 #pragma unroll 1

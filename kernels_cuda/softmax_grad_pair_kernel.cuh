@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
     return (2 * sums.block_of_row(plan) + half) * plan.warps + warp_anew();
   };
   const auto at = [&](int r, int half) {  // the row's chunk, of each operand
-    RowStarts<3> starts = row_starts(job.rows.outer, r);
+    RowStarts<3> starts = row_starts<OfRow<F, F>::kOneAxis>(job.rows.outer, r);
 #pragma unroll
     for (int k = 0; k < 3; ++k) starts.of[k] += chunk_of(half) * kFoldChunk;
     return starts;

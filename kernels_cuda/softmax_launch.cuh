@@ -77,8 +77,7 @@ bool launch_pairs_of_teams(const Job& job, Execution& execution) {
 // have no room. The job is plain, in packs.
 template <bool kLog, class S, class Job>
 bool launch_ahead(const Job& job, Execution& execution) {
-  return job.rows.outer.rank <= 1 &&
-         launch_teams<TeamRoom<Job, S>>(job, softmax_team_kernel<kLog, Job, S>, {8, 16}, execution);
+  return launch_teams<TeamRoom<Job, S>>(job, softmax_team_kernel<kLog, Job, S>, {8, 16}, execution);
 }
 
 template <bool kLog, class S, class Job>

@@ -62,12 +62,12 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   };
 
   int r = parts.first_row(plan), turn = 0;
-  RowStarts<2> starts = row_starts(job.rows.outer, r);
+  RowStarts<2> starts = row_starts<OfRow<F>::kOneAxis>(job.rows.outer, r);
   fetch(r, starts, 0, chunk_of(0));
   if constexpr (Room::kFetchSecond) fetch(r, starts, 1, chunk_of(1));
   parts.begin();
   for (; r < rows; r += row_step) {
-    const RowStarts<2> starts_after = row_starts(job.rows.outer, r + row_step);
+    const RowStarts<2> starts_after = row_starts<OfRow<F>::kOneAxis>(job.rows.outer, r + row_step);
     F x[S::kElements], first_max = F(0), max = F(0), shift = F(0);
     SoftmaxRow<F> row;
     while (true) {

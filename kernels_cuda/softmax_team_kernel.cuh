@@ -3,9 +3,6 @@
 // meanwhile, and another row is on its way there. Eight warps a block, so that a multiprocessor has
 // four that wait at different times (float16 at 2^19: 0.80 of the copy rate, of 16 warps 0.74, of
 // two chunks a warp and one row after the other 0.68).
-//
-// Rows lie a stride apart: to find their starts among more axes takes registers, which spill (0.80
-// to 0.77).
 #pragma once
 
 #include "kernels_cuda/row_pipeline.cuh"
@@ -58,7 +55,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     return S(from, left, S::kRagged ? lane_anew() : threadIdx.x % kWarp);
   };
   const auto start = [&](int k, int r) {  // of this warp's chunk of row r
-    return std::int64_t{r} * job.rows.outer.stride[k][0] + begin;
+    return row_starts<true>(job.rows.outer, r).of[k] + begin;
   };
   const auto from = [&](int r) { return job.x + start(1, r); };
   const auto fetch = [&](int r) {

@@ -24,6 +24,8 @@ class TeamParts {
 
   __host__ __device__ static constexpr int bytes(int) { return sizeof(Memory); }
 
+  static constexpr bool kOneAxis = true;  // of row_starts()
+
   __device__ static int block_of_row(const ChunkRows&) { return static_cast<int>(blockIdx.x); }
   __device__ static int first_row(const ChunkRows&) { return static_cast<int>(blockIdx.y); }
   __device__ static int rows_at_once(const ChunkRows&) { return static_cast<int>(gridDim.y); }
