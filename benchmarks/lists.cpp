@@ -18,6 +18,7 @@ std::vector<TimedList> timed_lists(DLDataType type) {
       {"300x1024", same(type, 300, 1024), 0, Where::both},
       {"2000x256", same(type, 2000, 256), 0, Where::both},
       {"100000x16", same(type, 100000, 16), 0, Where::both},
+      {"1x1", same(type, 1, 1), 0, Where::both},  // what a call costs
       {"1x2^24", same(type, 1, std::int64_t{1} << 24), 0, Where::cpu},
       {"1x2^28", same(type, 1, std::int64_t{1} << 28), 0, Where::cuda}};
   for (TimedList& list : lists) {

@@ -75,6 +75,7 @@ class Call {
   std::vector<std::unique_ptr<Tensor[]>> lists_;
   std::array<AttributeValue, kMostAttributes> attributes_;  // where one was given
   std::uint32_t attributes_given_ = 0;                      // a bit each
+  static_assert(kMostAttributes <= 32);
   Device device_{};
 };
 

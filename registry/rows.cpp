@@ -106,9 +106,8 @@ const char* ruled_out_by(std::size_t row, const Settings& wish) {
 
 // What a call asks for goes before what the environment wishes.
 bool can_be_taken(std::size_t row, Device device, std::string_view asked) {
-  if (!asked.empty() && !is_asked(row, device, asked)) return false;
-  if (asked.empty() && ruled_out_by(row, settings()) != nullptr) return false;
-  return serves(kRows[row], device);
+  if (!serves(kRows[row], device)) return false;
+  return asked.empty() ? ruled_out_by(row, settings()) == nullptr : is_asked(row, device, asked);
 }
 // Why a row is passed over; empty if it can be taken.
 std::string why_passed_over(std::size_t row, Device device, std::string_view asked) {
