@@ -19,20 +19,20 @@ __device__ __forceinline__ RowStarts<N> row_starts(const Layout<N>& outer, std::
   if constexpr (kOneAxis) {
 #pragma unroll
     for (int k = 0; k < N; ++k) starts.of[k] = row * outer.stride[k][0];
-    return starts;
-  }
+  } else {
 #pragma unroll
-  for (int k = 0; k < N; ++k) starts.of[k] = 0;
+    for (int k = 0; k < N; ++k) starts.of[k] = 0;
 #pragma unroll 1
-  for (int axis = outer.rank - 1; axis > 0; --axis) {
-    const std::int64_t index = row % outer.size[axis];
-    row /= outer.size[axis];
+    for (int axis = outer.rank - 1; axis > 0; --axis) {
+      const std::int64_t index = row % outer.size[axis];
+      row /= outer.size[axis];
 #pragma unroll
-    for (int k = 0; k < N; ++k) starts.of[k] += index * outer.stride[k][axis];
+      for (int k = 0; k < N; ++k) starts.of[k] += index * outer.stride[k][axis];
+    }
+    if (outer.rank > 0)
+#pragma unroll
+      for (int k = 0; k < N; ++k) starts.of[k] += row * outer.stride[k][0];
   }
-  if (outer.rank > 0)
-#pragma unroll
-    for (int k = 0; k < N; ++k) starts.of[k] += row * outer.stride[k][0];
   return starts;
 }
 
