@@ -65,6 +65,8 @@ void cuda_release(int device, void* memory) {
 void cuda_copy(int device, void* to, const void* from, std::size_t bytes) {
   const CurrentDevice current(device);
   check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
+  // It may return while what it has taken from pageable memory, or from the device, is on its way.
+  check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
 
 void cuda_synchronize(int device) {
