@@ -1,5 +1,6 @@
 // What the CUDA rows promise a host beside their bits: a call can be captured and is right at every
-// replay, takes few launches, and leaves the caller's device and errors alone.
+// replay, takes few launches, and leaves the caller's device and errors alone. And that a copy is
+// done when it returns.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -235,6 +236,34 @@ TEST(CudaCaller, KeepsItsDeviceAndItsLastError) {
     EXPECT_NE(step.read(), block);
   }
   cudaSetDevice(0);
+}
+
+// What cudaMemcpy takes from pageable memory may come later than it returns, the later the more
+// others copy. A stream that does not wait for the default one sees it nevertheless.
+TEST(CudaCopy, IsDoneWhenItReturns) {
+  TWINOPS_NEEDS_DEVICE;
+  constexpr std::size_t kBytes = 48 << 10, kOthers = 64 << 20;
+  unsigned char *others = nullptr, *others_to = nullptr, *seen = nullptr;
+  void* memory = nullptr;
+  ASSERT_CUDA(cudaMallocHost(&others, kOthers));
+  ASSERT_CUDA(cudaMallocHost(&seen, kBytes));
+  ASSERT_CUDA(cudaMalloc(&others_to, kOthers));
+  check(twinops_allocate(kDevice, kBytes, &memory));
+  const Stream busy, reader;
+  for (int turn = 1; turn <= 30; ++turn) {
+    for (int i = 0; i < 4; ++i)
+      ASSERT_CUDA(cudaMemcpyAsync(others_to, others, kOthers, cudaMemcpyHostToDevice, busy));
+    const std::vector<unsigned char> value(kBytes, static_cast<unsigned char>(turn));
+    check(twinops_copy(kDevice, memory, kHost, value.data(), kBytes));
+    ASSERT_CUDA(cudaMemcpyAsync(seen, memory, kBytes, cudaMemcpyDeviceToHost, reader));
+    ASSERT_CUDA(cudaStreamSynchronize(reader));
+    ASSERT_EQ(std::memcmp(seen, value.data(), kBytes), 0) << "turn " << turn;
+  }
+  ASSERT_CUDA(cudaStreamSynchronize(busy));
+  check(twinops_release(kDevice, memory));
+  cudaFree(others_to);
+  cudaFreeHost(seen);
+  cudaFreeHost(others);
 }
 
 // A launch that cannot be made is reported, and does not stay behind.
