@@ -34,6 +34,9 @@ struct TeamRoom {
   static constexpr std::size_t scratch_bytes(std::size_t blocks, std::size_t turns) {
     return Relay::Board::bytes(blocks) + Rounds::scratch_bytes(blocks, turns);
   }
+  __device__ static void* after_board(void* scratch) {
+    return static_cast<unsigned char*>(scratch) + Relay::Board::bytes(gridDim.x * gridDim.y);
+  }
 };
 
 template <bool kLog, class Job, class S>
@@ -46,10 +49,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   extern __shared__ __align__(16) unsigned char memory[];
   const int rows = static_cast<int>(job.rows.rows);
   typename Room::Relay relay(memory, plan);
-  const typename Room::Rounds rounds(
-      memory + relay.bytes(),
-      static_cast<unsigned char*>(plan.board) + Room::Relay::Board::bytes(gridDim.x * gridDim.y),
-      rows);
+  const typename Room::Rounds rounds(memory + relay.bytes(), Room::after_board(plan.board), rows);
   unsigned char* const room = memory + relay.bytes() + rounds.bytes();
   const typename Room::Waiting waiting(room);
   const typename Room::Next next(room + Room::Waiting::bytes(plan.warps));
@@ -88,10 +88,10 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
       const F sum = weigh<kLog, S, In>(x, max, range.min, share.left() == 0);
       relay.bring(turn, {max, sum});
     }
-    const bool goes_on = rounds.goes_on(second, turn);
+    const bool had_row = rounds.had_row(second, turn);
     const SoftmaxRow<F> row =
-        relay.pass(turn, goes_on, more, join_pairs<F>, finish_row<kLog, In, F>);
-    if (goes_on) {
+        relay.pass(turn, had_row, more, join_pairs<F>, finish_row<kLog, In, F>);
+    if (had_row) {
       const int before = rounds.row(second, turn - 1);
       if (!rounds.note(before, row.max)) {
         const auto value = [&](int p, F(&y)[V]) { waiting.get_pack(p, y); };

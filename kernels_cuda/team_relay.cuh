@@ -32,14 +32,14 @@ class TeamRelay {
     if (lane_anew() == 0) memory_.parts[turn & 1][warp_anew()] = part;
   }
   // All threads, once their chunk's part of this turn is brought, or, after the last, nothing
-  // (more: false). Sends it on, and returns the row of the turn before, if that had one (goes_on).
+  // (more: false). Sends it on, and returns the row of the turn before, if there was one (had_row).
   //
   // One barrier a turn. The first warp comes to it when the turn before is joined, and joins this
   // turn's parts after it; the others need not wait for that.
   template <class Join, class Finish>
-  __device__ __forceinline__ Row pass(int turn, bool goes_on, bool more, Join&& join,
+  __device__ __forceinline__ Row pass(int turn, bool had_row, bool more, Join&& join,
                                       Finish&& finish) {
-    if (goes_on && warp_anew() == 0) keep(turn - 1, finish(receive(turn - 1, join)));
+    if (had_row && warp_anew() == 0) keep(turn - 1, finish(receive(turn - 1, join)));
     __syncthreads();
     if (more && warp_anew() == 0) send(turn, join);
     return memory_.rows[(turn - 1) & 1];

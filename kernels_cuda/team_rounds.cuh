@@ -2,14 +2,12 @@
 // was out of reach (RowKind::far), with elements from which it is taken.
 #pragma once
 
-#include <type_traits>
-
 #include "kernels_cuda/row_parts.cuh"
 #include "numerics/softmax.hpp"
 
 namespace twinops {
 
-// Each block notes for itself which rows come again. In float16 none does.
+// Each block notes for itself which rows come again. Of float16 none can.
 //
 // Tried and left: a row that comes again at once, or in a loop of its own after this one, inlined
 // or not: the registers that takes are missing where rows are ordinary (bfloat16 logarithm at 2^19
@@ -17,7 +15,7 @@ namespace twinops {
 template <class In, class F>
 class TeamRounds {
  public:
-  static constexpr bool kSecond = !std::is_same_v<In, float16>;
+  static constexpr bool kSecond = kOverflow<In> > kExpReach<F>;  // whether numbers are out of reach
   // Shared memory, and global memory for blocks that take up to `turns` rows each.
   static constexpr std::size_t bytes() { return kSecond ? sizeof(Memory) : 0; }
   static constexpr std::size_t scratch_bytes(std::size_t blocks, std::size_t turns) {
@@ -41,7 +39,7 @@ class TeamRounds {
   __device__ __forceinline__ F shift(bool second, int turn) const {
     return second ? far(turn - memory_.begin).max : F(0);
   }
-  __device__ __forceinline__ bool goes_on(bool second, int turn) const {
+  __device__ __forceinline__ bool had_row(bool second, int turn) const {
     return second ? turn > memory_.begin : turn > 0;
   }
   // All threads. Whether a row comes again.

@@ -57,7 +57,7 @@ class Problem {
     for (const auto* to : {&x_, &dy_})
       for (std::size_t i = 0; i < bytes_ / element(); ++i) put(to->get(), i, normal(random));
   }
-  // Multiplies every fifth row and the last two: far beyond exp's reach, where the type allows it.
+  // Every fifth row and the last two: far beyond exp's reach, in float16 infinite.
   void move_rows_away() {
     const auto length = static_cast<std::size_t>(shape_[1]), rows = bytes_ / element() / length;
     for (std::size_t r = 0; r < rows; ++r)
