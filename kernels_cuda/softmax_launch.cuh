@@ -12,7 +12,20 @@ namespace twinops {
 // What a job that is not plain takes of a block's shared memory.
 template <class S, class Job>
 std::size_t detour_bytes(const Job& job, std::size_t threads) {
-  return job.plain ? 0 : room_of_shares<S, typename Job::F>(threads);
+  if constexpr (Job::kSimple)
+    return 0;
+  else
+    return job.plain ? 0 : room_of_shares<S, typename Job::F>(threads);
+}
+
+// Calls launch(job) with what is simple of it where it is that and kKernels says that there are
+// kernels for it.
+template <bool kKernels, class Job, class Launch>
+auto launch_simple(const Job& job, Launch&& launch) {
+  using Simple = SimpleSoftmaxJob<typename Job::In, typename Job::Out>;
+  if constexpr (kKernels)
+    if (job.is_simple()) return launch(static_cast<const Simple&>(job));
+  return launch(job);
 }
 
 template <bool kLog, int V, bool kRagged, class Job>
@@ -101,12 +114,25 @@ void launch_softmax(const Job& job, Execution& execution) {
   constexpr int kWarps = Job::kMostWarps;
   constexpr int kOfBlock = sizeof(typename Job::In) == 2 ? kWarps / 2 : kWarps;
   ChunkRows plan{};
-  if (job.rows.length <= kFoldChunk) return launch_short<kLog, V, kRagged>(job, execution);
+  // Simple jobs of 16 bits, where instructions are the limit, have kernels of their own (float16
+  // softmax at 64 to 1000 columns 0.95 to 0.97 of the copy rate, log_softmax 0.94 to 0.97, at 1001
+  // 0.84 to 0.91, both at 16384 0.88 to 0.90). Nothing was gained in float32, nor where ragged rows
+  // of a block each may be out of reach (bfloat16 at 4100 0.80 to 0.77), nor by pairs of such (at
+  // 32768 0.84 to 0.82: one axis to count along spills registers).
+  constexpr bool kSimple = V > 1 && sizeof(typename Job::In) == 2;
+  constexpr bool kNoFar = kSimple && !kHasFar<typename Job::In>;
+  if (job.rows.length <= kFoldChunk)
+    return launch_simple<kSimple>(
+        job, [&](const auto& of) { launch_short<kLog, V, kRagged>(of, execution); });
   const auto plans = [&](int of_block, int of_warp) {
     return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
   };
-  const bool fits = plans(kOfBlock, 1);
-  if (fits && plan.blocks == 1) return launch_block<kLog, S>(job, execution);
+  const auto launch_alone = [&] {
+    launch_simple<(kRagged ? kNoFar : kSimple)>(
+        job, [&](const auto& of) { launch_block<kLog, S>(of, execution); });
+  };
+  const bool fits = plans(kOfBlock, 1), alone = fits && plan.blocks == 1;
+  if (alone && !leaves_room<typename Job::In>(plan.chunks)) return launch_alone();
   if constexpr (V > 1 && std::is_same_v<typename Job::In, typename Job::Out>) {
     constexpr std::size_t kSize = sizeof(typename Job::In);
     // In 16 bits, where rows from here on are faster so, be there one or thousands.
@@ -116,26 +142,26 @@ void launch_softmax(const Job& job, Execution& execution) {
     // Two chunks a warp: where a chunk a warp has no room, and where it is faster. In teams, where
     // a portable cluster has no room for that, or in 16 bits for half of it.
     constexpr std::int64_t kTeams = kPortableBlocksOfRow * kWarps * kFoldChunk * (kSize / 2);
-    const bool better = kSize == 2 ? plan.chunks > 24 : kSize == 4 || !kRagged;
+    const bool better = alone || (kSize == 2 ? plan.chunks > 24 : kSize == 4 || !kRagged);
     if constexpr (kSize < 8)
       if (job.plain && job.rows.length > kTeams && launch_pairs_of_teams<kLog, S>(job, execution))
         return;
     if (job.plain && (!fits || better) && plans(0, 2)) {
       if (kSize == 2) plan_small_blocks((plan.chunks + 1) / 2, plan);
-      if (launch_pairs<kLog, S>(job, plan, execution)) return;
+      if (launch_simple<kNoFar>(
+              job, [&](const auto& of) { return launch_pairs<kLog, S>(of, plan, execution); }))
+        return;
     }
   }
+  if (alone) return launch_alone();
   if (plans(kOfBlock, 1)) return launch_chunks<kLog, S>(job, plan, execution);
   launch_long<kLog, S>(job, execution);
 }
 
 template <class In, class Out>
 SoftmaxJob<In, Out> softmax_job(const SoftmaxArguments& a) {
-  return {static_cast<const In*>(a.x),
-          end_of_rows<In>(a.rows, 1, a.x),
-          static_cast<Out*>(a.out),
-          a.rows,
-          a.masked_is_zero,
+  return {{static_cast<const In*>(a.x), end_of_rows<In>(a.rows, 1, a.x), static_cast<Out*>(a.out),
+           a.rows, a.masked_is_zero},
           a.is_plain(),
           static_cast<compute_t<In>>(a.scale),
           a.mask};

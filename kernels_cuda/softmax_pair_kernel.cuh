@@ -62,12 +62,13 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   };
 
   int r = parts.first_row(plan), turn = 0;
-  RowStarts<2> starts = row_starts<OfRow<F>::kOneAxis>(job.rows.outer, r);
+  constexpr bool kOneAxis = Job::kSimple || OfRow<F>::kOneAxis;
+  RowStarts<2> starts = row_starts<kOneAxis>(job.rows.outer, r);
   fetch(r, starts, 0, chunk_of(0));
   if constexpr (Room::kFetchSecond) fetch(r, starts, 1, chunk_of(1));
   parts.begin();
   for (; r < rows; r += row_step) {
-    const RowStarts<2> starts_after = row_starts<OfRow<F>::kOneAxis>(job.rows.outer, r + row_step);
+    const RowStarts<2> starts_after = row_starts<kOneAxis>(job.rows.outer, r + row_step);
     F x[S::kElements], first_max = F(0), max = F(0), shift = F(0);
     SoftmaxRow<F> row;
     while (true) {
@@ -81,20 +82,21 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
         const In* const at = from(starts, chunk);
         const S share = share_of(at, chunk);
         Pack<In, S::kPack> packs[S::kElements / S::kPack];
-        if (shift == F(0) && (half == 0 || Room::kFetchSecond)) {
+        if ((!kMeetsFar<Job> || shift == F(0)) && (half == 0 || Room::kFetchSecond)) {
           next_of(half).take(share, kPad<In>, packs);
           if (half != 0) fetch(r + row_step, starts_after, half, chunk);
         } else {
           share.load(at, 1, kPad<In>, packs);
         }
         if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
-        const LaneRange<F> range = moved<S>(widen_share<S>(packs, share.full(), x), shift, x);
+        LaneRange<F> range = widen_share<S>(packs, share.full(), x);
+        if constexpr (kMeetsFar<Job>) range = moved<S>(range, shift, x);
         max = greatest_of_lanes<kWarp>(range.max);
         const F sum = weigh<kLog, S, In>(x, max, range.min, sizeof(In) == 2 && share.left() == 0);
         parts.bring(turn, chunk, {max, sum});
       }
       row = parts.joined(turn++, join_pairs<F>, finish_row<kLog, In, F>);
-      if (kind_of_row(row.max) != RowKind::far) break;
+      if (!kMeetsFar<Job> || kind_of_row(row.max) != RowKind::far) break;
       shift = row.max;
     }
 #pragma unroll 1

@@ -11,21 +11,39 @@
 
 namespace twinops {
 
+// Softmax of x itself, in rows a stride apart.
 template <class In_, class Out_>
-struct SoftmaxJob {
+struct SimpleSoftmaxJob {
   using In = In_;
   using Out = Out_;
   using F = compute_t<In>;
+  static constexpr bool kSimple = true;
   static constexpr int kMostWarps = kRowWarps<F>;  // of a block
 
   const In* x;
   const In* x_end;
   Out* out;
   Rows<2> rows;
-  bool masked_is_zero, plain;  // plain: softmax of x itself
-  F scale;
-  RowMask mask;
+  bool masked_is_zero;
 };
+// Any softmax. A kernel may have an instance of its own for what is simple, which is shorter.
+template <class In, class Out>
+struct SoftmaxJob : SimpleSoftmaxJob<In, Out> {
+  static constexpr bool kSimple = false;
+
+  bool plain;  // softmax of x itself
+  compute_t<In> scale;
+  RowMask mask;
+
+  bool is_simple() const { return plain && this->rows.outer.rank <= 1; }
+};
+
+// Whether a row's maximum may be out of reach (RowKind::far): of numbers of T as they are, and of
+// what a job makes of them.
+template <class T>
+inline constexpr bool kHasFar = kOverflow<T> > kExpReach<compute_t<T>>;
+template <class Job>
+inline constexpr bool kMeetsFar = !Job::kSimple || kHasFar<typename Job::In>;
 
 template <class T>
 inline constexpr T kPad = -kInfinity<T>;  // beyond a row: weights of +0
@@ -135,20 +153,16 @@ __device__ __forceinline__ LaneRange<F> moved(LaneRange<F> range, F shift, F (&x
   return range_of(x);
 }
 
-// A lane's share of what softmax is taken of, from element `begin` of a row on, which lies at `at`.
-// What is not plain goes through shared memory, `room`.
+// A lane's share of what softmax is taken of where that is not x itself, by way of shared memory,
+// `room`: from element `begin` of a row on, which lies at `at`.
 template <class S, class Job, class F = typename Job::F>
-__device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& share, std::int64_t r,
-                                                   const typename Job::In* at, std::int64_t step,
-                                                   std::int64_t begin, void* room,
-                                                   F (&x)[S::kElements]) {
+__device__ __forceinline__ LaneRange<F> load_masked(const Job& job, const S& share, std::int64_t r,
+                                                    const typename Job::In* at, std::int64_t step,
+                                                    std::int64_t begin, void* room,
+                                                    F (&x)[S::kElements]) {
   using In = typename Job::In;
   constexpr int V = S::kPack;
   Pack<In, V> packs[S::kElements / V];
-  if (job.plain) {
-    share.load(at, step, kPad<In>, packs);
-    return widen_share<S>(packs, share.full(), x);
-  }
   const RowStarts<RowMask::kOperands> starts = row_starts(job.mask.outer, r);
   const std::int64_t columns = job.mask.columns(starts.of, job.rows.length);
   const int left =
@@ -166,6 +180,27 @@ __device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& shar
 #pragma unroll
   for (int i = 0; i < S::kElements; ++i) x[i] = mine[i];
   return range_of(x);
+}
+
+// A lane's share of what softmax is taken of.
+template <class S, class Job, class F = typename Job::F>
+__device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& share, std::int64_t r,
+                                                   const typename Job::In* at, std::int64_t step,
+                                                   std::int64_t begin, void* room,
+                                                   F (&x)[S::kElements]) {
+  using In = typename Job::In;
+  constexpr int V = S::kPack;
+  Pack<In, V> packs[S::kElements / V];
+  const auto as_it_is = [&] {
+    share.load(at, step, kPad<In>, packs);
+    return widen_share<S>(packs, share.full(), x);
+  };
+  if constexpr (Job::kSimple) {
+    return as_it_is();
+  } else {
+    if (job.plain) return as_it_is();
+    return load_masked(job, share, r, at, step, begin, room, x);
+  }
 }
 
 // The sum of a chunk's weights under its maximum. x becomes the weights, unless it is kept. min: of
@@ -236,17 +271,18 @@ __device__ __forceinline__ SoftmaxPart<F> join_pairs(const SoftmaxPart<F>* parts
 // The row that a warp's chunk is part of, by join(part of the chunk). load(x) reads the chunk,
 // which then becomes its weights, unless it is kept. Where the row's maximum is out of reach, all
 // begin again, with elements from which it is taken. none: the warp has no chunk.
-template <bool kKeepX, class S, class In, class F, class Load, class Join>
+template <bool kKeepX, class S, class Job, class F, class Load, class Join>
 __device__ __forceinline__ SoftmaxRow<F> settle(F (&x)[S::kElements], F& max, bool none,
                                                 Load&& load, Join&& join) {
   F shift = F(0);
 #pragma unroll 1
   while (true) {
-    const LaneRange<F> range = moved<S>(load(x), shift, x);
+    LaneRange<F> range = load(x);
+    if constexpr (kMeetsFar<Job>) range = moved<S>(range, shift, x);
     max = greatest_of_lanes<S::kLanes>(range.max);
-    const F sum = weigh<kKeepX, S, In>(x, max, range.min, none);
+    const F sum = weigh<kKeepX, S, typename Job::In>(x, max, range.min, none);
     const SoftmaxRow<F> row = join(SoftmaxPart<F>{max, sum});
-    if (kind_of_row(row.max) != RowKind::far) return row;
+    if (!kMeetsFar<Job> || kind_of_row(row.max) != RowKind::far) return row;
     shift = row.max;
   }
 }
@@ -260,7 +296,7 @@ __device__ __forceinline__ F last_of_chunk(SoftmaxRow<F> row, F max) {
 // Stores a share of a row at out + at, of what value(r, x) gives for pack r: the row's elements
 // (kLog) or their weights.
 template <bool kLog, class S, class In, class Out, class F, class Value>
-__device__ __forceinline__ void store_values(const SoftmaxJob<In, Out>& job, S share,
+__device__ __forceinline__ void store_values(const SimpleSoftmaxJob<In, Out>& job, S share,
                                              std::int64_t at, std::int64_t step, Value&& value,
                                              F row_max, F last) {
   const RowKind kind = kind_of_row(row_max);
@@ -276,7 +312,7 @@ __device__ __forceinline__ void store_values(const SoftmaxJob<In, Out>& job, S s
   });
 }
 template <bool kLog, class S, class In, class Out, class F>
-__device__ __forceinline__ void store_share(const SoftmaxJob<In, Out>& job, const S& share,
+__device__ __forceinline__ void store_share(const SimpleSoftmaxJob<In, Out>& job, const S& share,
                                             std::int64_t at, std::int64_t step,
                                             const F (&x)[S::kElements], F row_max, F last) {
   const auto value = [&](int r, F(&y)[S::kPack]) {

@@ -2,12 +2,11 @@
 // was out of reach (RowKind::far), with elements from which it is taken.
 #pragma once
 
-#include "kernels_cuda/row_parts.cuh"
-#include "numerics/softmax.hpp"
+#include "kernels_cuda/softmax_share.cuh"
 
 namespace twinops {
 
-// Each block notes for itself which rows come again. Of float16 none can.
+// Each block notes for itself which rows come again. Of float16 none can (kHasFar).
 //
 // Tried and left: a row that comes again at once, or in a loop of its own after this one, inlined
 // or not: the registers that takes are missing where rows are ordinary (bfloat16 logarithm at 2^19
@@ -15,7 +14,7 @@ namespace twinops {
 template <class In, class F>
 class TeamRounds {
  public:
-  static constexpr bool kSecond = kOverflow<In> > kExpReach<F>;  // whether numbers are out of reach
+  static constexpr bool kSecond = kHasFar<In>;
   // Shared memory, and global memory for blocks that take up to `turns` rows each.
   static constexpr std::size_t bytes() { return kSecond ? sizeof(Memory) : 0; }
   static constexpr std::size_t scratch_bytes(std::size_t blocks, std::size_t turns) {

@@ -76,10 +76,11 @@ class Cases {
 
 // Every length where a lane, a vector, a warp, a chunk, a block or a cluster begins or ends.
 constexpr std::int64_t kLengths[] = {
-    1,    2,    3,    4,     5,     7,     8,     9,     15,    16,    17,    31,    32,    33,
-    63,   64,   65,   100,   127,   128,   129,   255,   256,   257,   500,   511,   512,   513,
-    1000, 1022, 1023, 1024,  1025,  1026,  2047,  2048,  2049,  3000,  4096,  4097,  5000,  8191,
-    8192, 8193, 9216, 16383, 16384, 16385, 20000, 32767, 32768, 32769, 50257, 65535, 65536, 65537};
+    1,     2,     3,     4,     5,     7,     8,     9,     15,    16,    17,    31,
+    32,    33,    63,    64,    65,    100,   127,   128,   129,   255,   256,   257,
+    500,   511,   512,   513,   1000,  1022,  1023,  1024,  1025,  1026,  2047,  2048,
+    2049,  3000,  4096,  4097,  5000,  8191,  8192,  8193,  9216,  11256, 12281, 16383,
+    16384, 16385, 17001, 20000, 32767, 32768, 32769, 50257, 65535, 65536, 65537};
 
 void add_shapes(Cases& cases, DLDataType type, const Values& values) {
   for (std::int64_t n : kLengths)
@@ -92,6 +93,10 @@ void add_shapes(Cases& cases, DLDataType type, const Values& values) {
     cases.add({{9, n}, -1, {n + 2, 1}, 3}, values, type, type);  // bytes, and apart
   for (std::int64_t n : {8, 64, 1024, 4096, 32768})
     cases.add({{5, n}, -1, {n + 3, 1}}, values, type, type);  // rows apart
+  for (std::int64_t n : {64, 1000, 1024, 4096, 12288, 20480, 32768})
+    cases.add({{2, 3, n}, -1, {3 * n + 16, n, 1}}, values, type, type);  // planes apart
+  for (std::int64_t n : {99, 1021, 5003, 33337, 132001})
+    cases.add({{2, 3, n}, -1, {3 * n + 5, n, 1}}, values, type, type);
   cases.add({{64, 1000}}, values, type, type);
   cases.add({{3, 70, 11}, 1}, values, type, type);
   cases.add({{3, 70, 11}, 1}, values, type, type, true);
