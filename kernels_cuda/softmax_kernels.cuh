@@ -27,10 +27,16 @@
 
 namespace twinops {
 
-// Of short rows, on a multiprocessor: 56 registers, which simple kernels exceed if left alone (16
-// bits 0.97 to 0.95 of the copy rate, bfloat16's logarithms to 0.89); 48 would spill (0.82).
+// Blocks of short rows on a multiprocessor: with 56 registers a thread, which simple kernels exceed
+// if left alone (16 bits 0.97 to 0.95 of the copy rate, bfloat16's logarithms to 0.89); 48 would
+// spill (0.82). sm_75 holds 1024 threads.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+inline constexpr int kMostShortBlocks = 8;
+#else
+inline constexpr int kMostShortBlocks = 9;
+#endif
 template <class Job>
-inline constexpr int kShortBlocks = Job::kSimple ? 9 : 1;
+inline constexpr int kShortBlocks = Job::kSimple ? kMostShortBlocks : 1;
 
 // S: how a row lies in G lanes.
 template <bool kLog, class Job, class S>

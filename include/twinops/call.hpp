@@ -126,8 +126,9 @@ class Call {
   }
   // The tensors' shapes are read in run(): keep them until then.
   Call& argument(std::string name, std::span<const Tensor> tensors) {
-    arguments_.push_back({std::move(name), {}, {}});
-    for (const Tensor& t : tensors) arguments_.back().tensors.push_back(t.dlpack());
+    Argument& added = arguments_.emplace_back(Argument{std::move(name), {}, {}});
+    added.tensors.reserve(tensors.size());
+    for (const Tensor& t : tensors) added.tensors.push_back(t.dlpack());
     return *this;
   }
   Call& attribute(std::string name, bool value) {
@@ -148,13 +149,16 @@ class Call {
 
   Report run(const Execution& execution = {}) {
     std::vector<twinops_argument> arguments;
+    arguments.reserve(arguments_.size());
     for (Argument& a : arguments_) {
       a.pointers.clear();
+      a.pointers.reserve(a.tensors.size());
       for (const DLTensor& t : a.tensors) a.pointers.push_back(&t);
       arguments.push_back(
           {sizeof(twinops_argument), a.name.c_str(), a.pointers.data(), a.pointers.size()});
     }
     std::vector<twinops_attribute> attributes;
+    attributes.reserve(attributes_.size());
     for (const Attribute& a : attributes_)
       attributes.push_back(
           {sizeof(twinops_attribute), a.kind, a.name.c_str(), a.integer, a.real, a.text.c_str()});
