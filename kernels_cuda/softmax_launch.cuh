@@ -12,16 +12,13 @@ namespace twinops {
 // What a job that is not plain takes of a block's shared memory.
 template <class S, class Job>
 std::size_t detour_bytes(const Job& job, std::size_t threads) {
-  if constexpr (Job::kSimple)
-    return 0;
-  else
-    return job.plain ? 0 : room_of_shares<S, typename Job::F>(threads);
+  return is_plain(job) ? 0 : room_of_shares<S, typename Job::F>(threads);
 }
 
-// Calls launch(job) with what is simple of it where it is that and kKernels says that there are
-// kernels for it.
+// Calls launch(job), or, where the job is simple and (kKernels) there are kernels for that, launch
+// of it as a SimpleSoftmaxJob.
 template <bool kKernels, class Job, class Launch>
-auto launch_simple(const Job& job, Launch&& launch) {
+auto with_simple(const Job& job, Launch&& launch) {
   using Simple = SimpleSoftmaxJob<typename Job::In, typename Job::Out>;
   if constexpr (kKernels)
     if (job.is_simple()) return launch(static_cast<const Simple&>(job));
@@ -122,14 +119,14 @@ void launch_softmax(const Job& job, Execution& execution) {
   constexpr bool kSimple = V > 1 && sizeof(typename Job::In) == 2;
   constexpr bool kNoFar = kSimple && !kHasFar<typename Job::In>;
   if (job.rows.length <= kFoldChunk)
-    return launch_simple<kSimple>(
-        job, [&](const auto& of) { launch_short<kLog, V, kRagged>(of, execution); });
+    return with_simple<kSimple>(
+        job, [&](const auto& it) { launch_short<kLog, V, kRagged>(it, execution); });
   const auto plans = [&](int of_block, int of_warp) {
     return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
   };
   const auto launch_alone = [&] {
-    launch_simple<(kRagged ? kNoFar : kSimple)>(
-        job, [&](const auto& of) { launch_block<kLog, S>(of, execution); });
+    with_simple<(kRagged ? kNoFar : kSimple)>(
+        job, [&](const auto& it) { launch_block<kLog, S>(it, execution); });
   };
   const bool fits = plans(kOfBlock, 1), alone = fits && plan.blocks == 1;
   if (alone && !leaves_room<typename Job::In>(plan.chunks)) return launch_alone();
@@ -148,8 +145,8 @@ void launch_softmax(const Job& job, Execution& execution) {
         return;
     if (job.plain && (!fits || better) && plans(0, 2)) {
       if (kSize == 2) plan_small_blocks((plan.chunks + 1) / 2, plan);
-      if (launch_simple<kNoFar>(
-              job, [&](const auto& of) { return launch_pairs<kLog, S>(of, plan, execution); }))
+      if (with_simple<kNoFar>(
+              job, [&](const auto& it) { return launch_pairs<kLog, S>(it, plan, execution); }))
         return;
     }
   }

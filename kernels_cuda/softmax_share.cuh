@@ -38,6 +38,14 @@ struct SoftmaxJob : SimpleSoftmaxJob<In, Out> {
   bool is_simple() const { return plain && this->rows.outer.rank <= 1; }
 };
 
+template <class Job>
+__host__ __device__ constexpr bool is_plain(const Job& job) {
+  if constexpr (Job::kSimple)
+    return true;
+  else
+    return job.plain;
+}
+
 // Whether a row's maximum may be out of reach (RowKind::far): of numbers of T as they are, and of
 // what a job makes of them.
 template <class T>
@@ -153,36 +161,8 @@ __device__ __forceinline__ LaneRange<F> moved(LaneRange<F> range, F shift, F (&x
   return range_of(x);
 }
 
-// A lane's share of what softmax is taken of where that is not x itself, by way of shared memory,
-// `room`: from element `begin` of a row on, which lies at `at`.
-template <class S, class Job, class F = typename Job::F>
-__device__ __forceinline__ LaneRange<F> load_masked(const Job& job, const S& share, std::int64_t r,
-                                                    const typename Job::In* at, std::int64_t step,
-                                                    std::int64_t begin, void* room,
-                                                    F (&x)[S::kElements]) {
-  using In = typename Job::In;
-  constexpr int V = S::kPack;
-  Pack<In, V> packs[S::kElements / V];
-  const RowStarts<RowMask::kOperands> starts = row_starts(job.mask.outer, r);
-  const std::int64_t columns = job.mask.columns(starts.of, job.rows.length);
-  const int left =
-      static_cast<int>(max(std::int64_t{0}, min(std::int64_t{share.left()}, columns - begin)));
-  // Elements that do not count are not read, but for those that fill a pack of a whole row.
-  share.cut_to(S::kRagged ? left : (left + V - 1) & -V).load(at, step, kPad<In>, packs);
-  widen_share<S>(packs, false, x);
-  F* const mine = place_in<S, F>(room);
-#pragma unroll
-  for (int i = 0; i < S::kElements; ++i) mine[i] = x[i];
-  const RowAddend<In> addend{job.mask.kind, job.mask.data,
-                             starts.of[RowMask::kMask] + begin * job.mask.step, job.mask.step,
-                             job.scale};
-  mask_share(share, addend, left, mine);
-#pragma unroll
-  for (int i = 0; i < S::kElements; ++i) x[i] = mine[i];
-  return range_of(x);
-}
-
-// A lane's share of what softmax is taken of.
+// A lane's share of what softmax is taken of, from element `begin` of a row on, which lies at `at`.
+// What is not plain goes through shared memory, `room`.
 template <class S, class Job, class F = typename Job::F>
 __device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& share, std::int64_t r,
                                                    const typename Job::In* at, std::int64_t step,
@@ -191,16 +171,29 @@ __device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& shar
   using In = typename Job::In;
   constexpr int V = S::kPack;
   Pack<In, V> packs[S::kElements / V];
-  const auto as_it_is = [&] {
+  if (is_plain(job)) {
     share.load(at, step, kPad<In>, packs);
     return widen_share<S>(packs, share.full(), x);
-  };
-  if constexpr (Job::kSimple) {
-    return as_it_is();
-  } else {
-    if (job.plain) return as_it_is();
-    return load_masked(job, share, r, at, step, begin, room, x);
   }
+  if constexpr (!Job::kSimple) {
+    const RowStarts<RowMask::kOperands> starts = row_starts(job.mask.outer, r);
+    const std::int64_t columns = job.mask.columns(starts.of, job.rows.length);
+    const int left =
+        static_cast<int>(max(std::int64_t{0}, min(std::int64_t{share.left()}, columns - begin)));
+    // Elements that do not count are not read, but for those that fill a pack of a whole row.
+    share.cut_to(S::kRagged ? left : (left + V - 1) & -V).load(at, step, kPad<In>, packs);
+    widen_share<S>(packs, false, x);
+    F* const mine = place_in<S, F>(room);
+#pragma unroll
+    for (int i = 0; i < S::kElements; ++i) mine[i] = x[i];
+    const RowAddend<In> addend{job.mask.kind, job.mask.data,
+                               starts.of[RowMask::kMask] + begin * job.mask.step, job.mask.step,
+                               job.scale};
+    mask_share(share, addend, left, mine);
+#pragma unroll
+    for (int i = 0; i < S::kElements; ++i) x[i] = mine[i];
+  }
+  return range_of(x);
 }
 
 // The sum of a chunk's weights under its maximum. x becomes the weights, unless it is kept. min: of
