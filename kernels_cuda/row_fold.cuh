@@ -12,23 +12,30 @@
 namespace twinops {
 
 constexpr int log2_of(int power) { return power == 1 ? 0 : 1 + log2_of(power / 2); }
+constexpr int half_of(int count) {  // the greatest power of two below it
+  int half = 1;
+  while (2 * half < count) half *= 2;
+  return half;
+}
 
-// s[0..kCount) in half until kUntil values are left. A recursion: the compiler does not unroll a
-// loop whose inner loop halves, and s then lives in local memory, which costs half of the copy
-// rate.
+// s[0..kCount) in half until kUntil values are left: half of the power of two that kCount is or
+// would be with values of +0. A recursion: the compiler does not unroll a loop whose inner loop
+// halves, and s then lives in local memory, which costs half of the copy rate.
 template <int kCount, int kUntil, class F>
 __device__ __forceinline__ void fold_places(F* s) {
   if constexpr (kCount > kUntil) {
+    constexpr int kHalf = half_of(kCount);
 #pragma unroll
-    for (int i = 0; i < kCount / 2; ++i) s[i] = s[i] + s[i + kCount / 2];
-    fold_places<kCount / 2, kUntil>(s);
+    for (int i = 0; i < kCount - kHalf; ++i) s[i] = s[i] + s[i + kHalf];
+    fold_places<kHalf, kUntil>(s);
   }
 }
 
 // The sum over R vectors of V values in each of G neighbouring lanes, element (r * G + lane) * V +
-// e at s[r * V + e]: folded from the top index bit down, so registers first (fold_places to V
-// values), then lanes, then places. This is what comes after the registers. Lanes hand over half of
-// their places at a step, so that no sum is made twice; at the end every lane has the result.
+// e at s[r * V + e], +0 where R is no power of two and a vector is missing: folded from the top
+// index bit down, so registers first (fold_places to V values), then lanes, then places. This is
+// what comes after the registers. Lanes hand over half of their places at a step, so that no sum is
+// made twice; at the end every lane has the result.
 template <int G, int V, class F>
 __device__ __forceinline__ F fold_over_lanes(F (&s)[V]) {
   constexpr int kHandOvers = log2_of(G < V ? G : V), kLeft = V >> kHandOvers;

@@ -25,33 +25,6 @@ static_assert(RowParts<float, float>::kMostChunks >= kMostBlocksOfRow * 2 * kRow
 template <int V, bool kRagged>
 using ChunkShare = Share<kWarp, kFoldChunk / kWarp / V, V, kRagged>;
 
-// Calls launch(TypeTag<Share>) with how a row of `length`, up to kFoldChunk, lies in lanes. A lane
-// holds 16 elements where there are as many, 32 of 16 bits: what a row costs besides is shared by
-// all that a lane holds. Rows of float32 that fill their lanes to the last do better with eight
-// (0.97 to 0.99 at 64, 128 and 256), others worse (1.00 to 0.92 at 100). Elements one by one, which
-// is slow anyway, have fewer shapes.
-template <int V, bool kRagged, class Launch>
-void with_short_share(std::int64_t length, Launch&& launch) {
-  const auto with = [&]<int G, int R>() { launch(TypeTag<Share<G, R, V, kRagged>>()); };
-  if constexpr (V == 1) {
-    if (length <= 64) return with.template operator()<4, 16>();
-    if (length <= 256) return with.template operator()<16, 16>();
-  } else {
-    constexpr int kLanes = V == 8 ? 2 : 4, R = (V == 8 ? 32 : 16) / V;
-    if constexpr (V == 4 && !kRagged) {
-      if (length == 64) return with.template operator()<8, 2>();
-      if (length == 128) return with.template operator()<16, 2>();
-      if (length == 256) return with.template operator()<32, 2>();
-    }
-    if (length <= 16) return with.template operator()<kLanes, 16 / kLanes / V>();
-    if (length <= 64) return with.template operator()<kLanes, R>();
-    if (length <= 128) return with.template operator()<2 * kLanes, R>();
-    if (length <= 256) return with.template operator()<4 * kLanes, R>();
-    if (length <= 512) return with.template operator()<8 * kLanes, R>();
-  }
-  with.template operator()<32, 32 / V>();
-}
-
 // The number of blocks that share a row of which a multiprocessor has room for `room` chunks. Eight
 // where two would do for half of that, because small blocks hide each other's waits; more than
 // eight are not portable, and leave a tenth of an H200 idle.

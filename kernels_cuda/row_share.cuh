@@ -5,6 +5,8 @@
 // element i lies in slot i + shift, `shift` elements being what lies before the chunk in its first
 // pack. The chunk's last elements come round into the slots before its first. A fold gives the same
 // bits whatever the shift (row_fold.cuh), so lanes neither pass elements on nor see where they are.
+// Where R is no power of two, the ring is that of the next one, without its last packs, which rows
+// then do not reach.
 //
 // Packs that lie within the chunk are read and written whole. Two may not: the ring's first, and
 // the one that the row ends in. Elements of these edges go one by one, an element a lane, and come
@@ -73,9 +75,9 @@ class Share {
   // How many come round into lane 0's first pack, from there on.
   __device__ __forceinline__ int round_place() const { return kSlots - shift_; }
   __device__ __forceinline__ int round_count() const { return left_ - round_place(); }
-  // By a bit: of left_ == kSlots and the min() that made left_, ptxas 13.0 makes one VIMNMX.RELU
+  // By its bits: of left_ == kSlots and the min() that made left_, ptxas 13.0 makes one VIMNMX.RELU
   // for sm_90, whose predicate then says the opposite.
-  __device__ __forceinline__ bool full() const { return (left_ & kSlots) != 0; }
+  __device__ __forceinline__ bool full() const { return (left_ & kSlots) == kSlots; }
   // Which element of the chunk is element e of pack r.
   __device__ __forceinline__ int element(int r, int e) const {
     const int i = place(r) + e;
@@ -148,6 +150,13 @@ class Share {
   template <class T>
   __device__ __forceinline__ void load_checked(const T* at, std::int64_t step, T pad,
                                                Pack<T, V> (&packs)[R]) const {
+    load_whole_ones(at, step, pad, packs);
+    bring(read_edges(at, pad), packs);
+  }
+  // All but the edges.
+  template <class T>
+  __device__ __forceinline__ void load_whole_ones(const T* at, std::int64_t step, T pad,
+                                                  Pack<T, V> (&packs)[R]) const {
     const T* from = V == 1 ? at + lane_ * step : at + place(0);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
@@ -155,7 +164,6 @@ class Share {
       if (whole(r)) packs[r] = read_pack<T, V>(V == 1 ? from : from + r * kApart);
       if constexpr (V == 1) from += G * step;
     }
-    bring(read_edges(at, pad), packs);
   }
   // Stores pack r as f(r, y) gives it, which is no NaN or, where kNumbers is false, may be. All
   // lanes of the warp. kInTurn: f is long, and a pack is to be on its way before the next one is

@@ -7,6 +7,7 @@
 #include "kernels_cuda/row_fold.cuh"
 #include "kernels_cuda/row_pipeline.cuh"
 #include "kernels_cuda/row_starts.cuh"
+#include "kernels_cuda/short_rows.cuh"
 #include "numerics/softmax.hpp"
 #include "operators/softmax_grad.hpp"
 

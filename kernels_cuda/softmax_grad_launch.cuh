@@ -64,11 +64,12 @@ template <bool kLog, int V, bool kRagged, class In, class Out>
 void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
   using S = ChunkShare<V, kRagged>;
   if (job.rows.length <= kFoldChunk)
-    return with_short_share<V, kRagged>(job.rows.length, [&]<class Short>(TypeTag<Short>) {
-      constexpr std::int64_t kRows = kShortThreads / Short::kLanes;
-      launch_rows(execution, grad_short_kernel<kLog, In, Out, Short>,
-                  grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
-    });
+    return with_short_share<V, kRagged, Shapes::backward>(
+        job.rows.length, [&]<class Short>(TypeTag<Short>) {
+          constexpr std::int64_t kRows = kShortThreads / Short::kLanes;
+          launch_rows(execution, grad_short_kernel<kLog, In, Out, Short>,
+                      grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
+        });
   constexpr int kWarps = kGradWarps<In, V>, kOfBlock = kWarps < 16 ? kWarps : 16;
   ChunkRows plan{};
   const auto plans = [&](int of_block, int of_warp) {

@@ -1,5 +1,6 @@
 // The kernels of softmax and log_softmax. All take a row in the same order (docs/softmax.md):
-//   short rows   up to a chunk: 2^k lanes a row, several rows a warp
+//   short rows   up to a chunk: 2^k lanes a row, several rows a warp (short_rows.cuh)
+//   two chunks   simple rows of 16 bits, a warp a row (softmax_two_chunk_kernel.cuh)
 //   rows         a chunk a warp, everything in the registers of a block or of a cluster of blocks
 //   pairs        two chunks a warp of a cluster (softmax_pair_kernel.cuh)
 //   long rows    a cluster of blocks a row (softmax_long_kernel.cuh)
@@ -26,25 +27,34 @@
 
 #include "kernels_cuda/row_pipeline.cuh"
 #include "kernels_cuda/row_plan.cuh"
+#include "kernels_cuda/short_rows.cuh"
 #include "kernels_cuda/softmax_share.cuh"
 
 namespace twinops {
 
-// Blocks of short rows on a multiprocessor: with 56 registers a thread, which simple kernels exceed
-// if left alone (16 bits 0.97 to 0.95 of the copy rate, bfloat16's logarithms to 0.89); 48 would
-// spill (0.82). sm_75 holds 1024 threads. Other kernels are left alone, by a 0: a 1 gives them up
-// to 128 registers (log_softmax of float32 at 64 0.97 to 0.93).
+// Blocks of short rows on a multiprocessor, with as many registers a thread as that leaves: 56 for
+// up to 32 elements a lane, which simple kernels exceed if left alone (16 bits 0.97 to 0.95 of the
+// copy rate, bfloat16's logarithms to 0.89); 48 would spill (0.82). For more elements 64 and 80,
+// found by trying one block more and one less (float16's log_softmax of 513 columns, 40 elements a
+// lane: 0.73 with six blocks, 0.76 with seven, 0.85 with eight). sm_75 holds 1024 threads. Other
+// kernels are left alone, by a 0: a 1 gives them up to 128 registers (log_softmax of float32 at 64
+// 0.97 to 0.93).
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 inline constexpr int kMostShortBlocks = 8;
 #else
 inline constexpr int kMostShortBlocks = 9;
 #endif
-template <class Job>
-inline constexpr int kShortBlocks = Job::kSimple ? kMostShortBlocks : 0;
+template <class Job, class S>
+constexpr int short_blocks() {
+  if (!Job::kSimple) return 0;
+  if (S::kElements <= 32) return kMostShortBlocks;
+  if (S::kElements <= 40) return 8;
+  return S::kElements > 48 && S::kRagged && S::kEdges > 2 ? 5 : 6;
+}
 
 // S: how a row lies in G lanes.
 template <bool kLog, class Job, class S>
-__global__ void __launch_bounds__(kShortThreads, kShortBlocks<Job>)
+__global__ void __launch_bounds__(kShortThreads, (short_blocks<Job, S>()))
     softmax_short_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
   constexpr int V = S::kPack, G = S::kLanes;

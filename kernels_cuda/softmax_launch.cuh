@@ -6,6 +6,7 @@
 #include "kernels_cuda/softmax_long_kernel.cuh"
 #include "kernels_cuda/softmax_pair_kernel.cuh"
 #include "kernels_cuda/softmax_team_kernel.cuh"
+#include "kernels_cuda/softmax_two_chunk_kernel.cuh"
 
 namespace twinops {
 
@@ -27,12 +28,31 @@ auto with_simple(const Job& job, Launch&& launch) {
 
 template <bool kLog, int V, bool kRagged, class Job>
 void launch_short(const Job& job, Execution& execution) {
-  with_short_share<V, kRagged>(job.rows.length, [&]<class S>(TypeTag<S>) {
+  constexpr bool kFew = sizeof(typename Job::In) == 2 && !Job::kSimple;
+  constexpr Shapes kShapes = kFew ? Shapes::few : Shapes::forward;
+  with_short_share<V, kRagged, kShapes>(job.rows.length, [&]<class S>(TypeTag<S>) {
     constexpr std::int64_t kRows = kShortThreads / S::kLanes;
     launch_rows(execution, softmax_short_kernel<kLog, Job, S>,
                 grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads,
                 detour_bytes<S>(job, kShortThreads), 1, job);
   });
+}
+
+// A warp a row of two chunks; false if the second one is too long for that. The job is simple.
+template <bool kLog, int V, bool kRagged, class Job>
+bool launch_two_chunks(const Job& job, Execution& execution) {
+  using S = ChunkShare<V, kRagged>;
+  constexpr int kMost = S::kElements / V - 1;
+  const auto left = static_cast<int>(job.rows.length - kFoldChunk);
+  const int packs = packs_of_lane<V, kRagged, Shapes::forward>(left, kWarp);
+  if (packs > kMost) return false;
+  with_packs<kWarp, V, kRagged, Shapes::forward, 1>(packs, [&]<class Tail>(TypeTag<Tail>) {
+    constexpr std::int64_t kRows = kShortThreads / kWarp;
+    if constexpr (Tail::kElements / V <= kMost)
+      launch_rows(execution, softmax_two_chunk_kernel<kLog, Job, S, Tail>,
+                  grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
+  });
+  return true;
 }
 
 // A block a row.
@@ -121,6 +141,11 @@ void launch_softmax(const Job& job, Execution& execution) {
   if (job.rows.length <= kFoldChunk)
     return with_simple<kSimple>(
         job, [&](const auto& it) { launch_short<kLog, V, kRagged>(it, execution); });
+  if constexpr (kSimple)
+    if (job.is_simple() && job.rows.length <= 2 * kFoldChunk) {
+      using Simple = SimpleSoftmaxJob<typename Job::In, typename Job::Out>;
+      if (launch_two_chunks<kLog, V, kRagged>(static_cast<const Simple&>(job), execution)) return;
+    }
   const auto plans = [&](int of_block, int of_warp) {
     return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
   };

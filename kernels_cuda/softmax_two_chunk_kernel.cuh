@@ -1,0 +1,66 @@
+// softmax and log_softmax of simple rows of two chunks, the second of which leaves a pack of every
+// lane empty: a warp a row, with no packs for what is empty. In 16 bits instructions are the limit,
+// and a warp of its own spends as many on a chunk of few elements as on a whole one. Softmax of
+// float16, share of the copy rate, with a warp a chunk and so: 1025 columns 0.58 and 0.83, 1280
+// 0.77 and 1.01, 1500 0.78 and 0.93; of two whole chunks 0.98 anyway.
+// Tried and left: a warp a chunk whose empty packs are passed over by branches (1280 columns 0.78
+// to 0.77; 24000 0.88 to 0.74, by spills).
+#pragma once
+
+#include "kernels_cuda/short_rows.cuh"
+#include "kernels_cuda/softmax_share.cuh"
+
+namespace twinops {
+
+// S: how the first chunk lies in lanes, Tail: the second. Blocks of a multiprocessor: with one
+// more, float16's softmax of 1792 columns 1.01 to 0.96 of the copy rate, log_softmax of 1152 0.94
+// to 0.98; with one less 0.95 and 0.91.
+template <bool kLog, class Job, class S, class Tail>
+__global__ void __launch_bounds__(kShortThreads, 8 - Tail::kElements / Tail::kPack)
+    softmax_two_chunk_kernel(const __grid_constant__ Job job) {
+  using F = typename Job::F;
+  using In = typename Job::In;
+  constexpr int kRows = kShortThreads / kWarp;  // of a block
+  const int lane = threadIdx.x % kWarp;
+  for (std::int64_t r = std::int64_t{blockIdx.x} * kRows + threadIdx.x / kWarp; r < job.rows.rows;
+       r += std::int64_t{gridDim.x} * kRows) {
+    const RowStarts<2> starts = row_starts<Job::kSimple>(job.rows.outer, r);
+    const In* const from = job.x + starts.of[1];
+    const S share(from, kFoldChunk, lane);
+    const Tail tail(from + kFoldChunk, static_cast<int>(job.rows.length) - kFoldChunk, lane);
+    F x[S::kElements], y[Tail::kElements];
+    Pack<In, S::kPack> packs[S::kElements / S::kPack];
+    Pack<In, S::kPack> tail_packs[Tail::kElements / S::kPack];
+    if constexpr (S::kRagged)
+      share.load_whole_ones(from, 1, kPad<In>, packs);
+    else
+      share.load_whole(from, packs);
+    tail.load_whole_ones(from + kFoldChunk, 1, kPad<In>, tail_packs);
+    const auto edges = share.read_edges(from, kPad<In>);  // all loads are sent before one is used
+    const auto tail_edges = tail.read_edges(from + kFoldChunk, kPad<In>);
+    share.bring(edges, packs);
+    tail.bring(tail_edges, tail_packs);
+    LaneRange<F> range = widen_share<S>(packs, share.full(), x);
+    LaneRange<F> tail_range = widen_share<Tail>(tail_packs, tail.full(), y);
+    F max = greatest_of_lanes<kWarp>(range.max);
+    F tail_max = greatest_of_lanes<kWarp>(tail_range.max);
+    if constexpr (kMeetsFar<Job>) {
+      const F row_max = greatest_or_nan(max, tail_max);
+      if (kind_of_row(row_max) == RowKind::far) {
+        range = moved<S>(range, row_max, x);
+        tail_range = moved<Tail>(tail_range, row_max, y);
+        max = greatest_of_lanes<kWarp>(range.max);
+        tail_max = greatest_of_lanes<kWarp>(tail_range.max);
+      }
+    }
+    const F sum = weigh<kLog, S, In>(x, max, range.min);
+    const F tail_sum = weigh<kLog, Tail, In>(y, tail_max, tail_range.min);
+    const auto row =
+        finish_row<kLog, In>(SoftmaxPart<F>{max, sum} + SoftmaxPart<F>{tail_max, tail_sum});
+    store_share<kLog>(job, share, starts.of[0], 1, x, row.max, last_of_chunk<kLog>(row, max));
+    store_share<kLog>(job, tail, starts.of[0] + kFoldChunk, 1, y, row.max,
+                      last_of_chunk<kLog>(row, tail_max));
+  }
+}
+
+}  // namespace twinops

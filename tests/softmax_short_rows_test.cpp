@@ -1,0 +1,60 @@
+// Every length up to a chunk, and many up to two, where the CUDA kernels share a row out to lanes
+// in dozens of ways: every kernel row gives the reference's bits and writes nothing else, from rows
+// that begin at 16 bytes and from rows that begin anywhere.
+#include <gtest/gtest.h>
+
+#include "tools/proof/softmax_values.hpp"
+#include "tools/proof/trial.hpp"
+#include "tools/proof/values.hpp"
+
+namespace {
+
+constexpr std::uint64_t kSeed = 20261122;
+constexpr std::int64_t kEvery = 1040, kMost = 2060, kStep = 7, kRows = 9;
+
+proof::Problem problem(const std::string& op, DLDataType type, std::int64_t columns,
+                       std::int64_t offset) {
+  const proof::TensorSpec tensor{type, {kRows, columns}, {}, offset};
+  proof::Problem problem(op);
+  if (op == "softmax_grad")
+    problem.input("y", {tensor}, proof::probabilities());
+  else if (op == "log_softmax_grad")
+    problem.input("y", {tensor}, proof::log_probabilities());
+  else
+    return problem.input("x", {tensor}, proof::logits()).output("out", {tensor});
+  return problem.input("dy", {tensor}, proof::ordinary()).output("dx", {tensor});
+}
+
+class SoftmaxShortRows : public testing::TestWithParam<std::tuple<const char*, DLDataType>> {};
+INSTANTIATE_TEST_SUITE_P(EveryOperatorAndType, SoftmaxShortRows,
+                         testing::Combine(testing::Values("softmax", "log_softmax", "softmax_grad",
+                                                          "log_softmax_grad"),
+                                          testing::Values(twinops::kFloat16, twinops::kBfloat16,
+                                                          twinops::kFloat32, twinops::kFloat64)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" +
+                                  twinops_type_name(std::get<1>(info.param));
+                         });
+
+TEST_P(SoftmaxShortRows, AgreeAtEveryLength) {
+  const auto& [op, type] = GetParam();
+  proof::Share share;
+  for (std::int64_t columns = 1; columns <= kMost; columns += columns < kEvery ? 1 : kStep)
+    for (const std::int64_t offset : {0, 3}) {
+      const proof::Trial trial(problem(op, type, columns, offset), kSeed);
+      const proof::Outcome expected = proof::run(trial, "cpu/scalar");
+      share += proof::finite_share(trial, expected.block);
+      for (const std::string& row : twinops::available_rows()) {
+        const proof::Outcome actual = proof::run(trial, row);
+        const auto difference = proof::first_difference(trial, expected, actual);
+        const auto stray = proof::stray_write(trial, actual.block);
+        ASSERT_FALSE(difference || stray)
+            << row << ", " << columns << " columns, offset " << offset << ", seed " << kSeed << ": "
+            << (difference ? proof::describe(*difference) : *stray);
+      }
+    }
+  EXPECT_EQ(share.finite, share.elements);
+  EXPECT_GT(share.nonzero * 4, share.elements) << "too many results are zero to prove anything";
+}
+
+}  // namespace
