@@ -35,7 +35,7 @@ proof::Problem problem(const std::string& op, Types types, std::int64_t columns,
 }
 
 // Written as float32, results of 16 bits show in what order they were added.
-class SoftmaxShortRows : public testing::TestWithParam<std::tuple<const char*, Types>> {};
+class SoftmaxShortRows : public testing::TestWithParam<std::tuple<std::string, Types>> {};
 INSTANTIATE_TEST_SUITE_P(
     EveryOperatorAndType, SoftmaxShortRows,
     testing::Combine(testing::Values("softmax", "log_softmax", "softmax_grad", "log_softmax_grad"),
@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      Types{twinops::kFloat16, twinops::kFloat32},
                                      Types{twinops::kBfloat16, twinops::kFloat32})),
     [](const auto& info) {
-      return std::string(std::get<0>(info.param)) + "_" + name_of(std::get<1>(info.param));
+      return std::get<0>(info.param) + "_" + name_of(std::get<1>(info.param));
     });
 
 TEST_P(SoftmaxShortRows, AgreeAtEveryLength) {
