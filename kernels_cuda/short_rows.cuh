@@ -14,7 +14,7 @@ namespace twinops {
 enum class Shapes {
   forward,   // as many as a lane has registers for
   backward,  // of two tensors
-  few,       // powers of two
+  few,       // powers of two, where speed matters less than the number of kernels
 };
 
 // A row has the fewest lanes that hold it in so many packs each: what a row costs besides its
