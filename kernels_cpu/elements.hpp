@@ -8,13 +8,13 @@ namespace twinops {
 // Calls f(x, out), typed, for every element of every member.
 template <class F>
 void for_each_element(const TensorList& list, F&& f) {
-  for (const TensorList::Dense& m : list.dense) {
-    with_floating_type(m.type, [&]<class T>(TypeTag<T>) {
-      for (std::int64_t i = 0; i < m.elements; ++i)
-        f(static_cast<const T*>(m.x)[i], static_cast<T*>(m.out)[i]);
+  for (std::size_t k = 0; k < list.dense_count(); ++k) {
+    with_floating_type(list.type(k), [&]<class T>(TypeTag<T>) {
+      for (std::int64_t i = 0; i < list.elements(k); ++i)
+        f(static_cast<const T*>(list.x(k))[i], static_cast<T*>(list.out(k))[i]);
     });
   }
-  for (const TensorList::Strided& m : list.strided) {
+  for (const TensorList::Strided& m : list.strided()) {
     with_floating_type(m.type, [&]<class T>(TypeTag<T>) {
       for (std::int64_t i = 0; i < m.elements; ++i) {
         std::int64_t rest = i, x = 0, out = 0;

@@ -108,17 +108,24 @@ bool strided_range(const TensorList::Strided& member, std::int64_t begin, std::i
   return found;
 }
 
-// The dense member with element `begin`, or the end. Where all are equally long, the first guess
-// finds it: each look is one at memory that another processor wrote.
-auto member_of(const TensorList& list, std::int64_t begin) {
-  const auto first = list.dense.begin(), end = list.dense.end();
-  if (begin >= list.dense_elements) return end;
-  const double share = static_cast<double>(begin) / static_cast<double>(list.dense_elements);
-  const auto guess = first + static_cast<std::ptrdiff_t>(share * static_cast<double>(end - first));
-  if (guess != end && guess->before <= begin && begin < guess->before + guess->elements)
-    return guess;
-  return std::partition_point(
-      first, end, [&](const TensorList::Dense& m) { return m.before + m.elements <= begin; });
+// The dense member with element `begin`, or their number. Where all are equally long, the first
+// guess finds it: each look is one at memory that another processor wrote.
+std::size_t member_of(const TensorList& list, std::int64_t begin) {
+  const std::size_t count = list.dense_count();
+  const std::int64_t all = list.before(count);
+  if (begin >= all) return count;
+  const double share = static_cast<double>(begin) / static_cast<double>(all);
+  std::size_t low = 0, high = count;
+  auto i = std::min(static_cast<std::size_t>(share * static_cast<double>(count)), count - 1);
+  while (true) {
+    if (begin < list.before(i))
+      high = i;
+    else if (begin >= list.before(i + 1))
+      low = i + 1;
+    else
+      return i;
+    i = low + (high - low) / 2;
+  }
 }
 
 }  // namespace
@@ -126,25 +133,27 @@ auto member_of(const TensorList& list, std::int64_t begin) {
 bool for_each_stretch(const TensorList& list, const Execution& execution, StretchBody body,
                       const void* context) {
   std::atomic<bool> found{false};
-  parallel_ranges(execution, list.elements, kGrain, 64, [&](std::int64_t begin, std::int64_t end) {
-    bool found_here = false;
-    auto m = member_of(list, begin);
-    for (; m != list.dense.end() && m->before < end; ++m) {
-      __builtin_prefetch(&*m + kAhead);  // another thread wrote it
-      const std::int64_t first = std::max<std::int64_t>(begin - m->before, 0);
-      const std::int64_t last = std::min(end - m->before, m->elements);
-      found_here |= body(context, {advance(m->x, first, m->type), advance(m->out, first, m->type),
-                                   last - first, m->type});
-    }
-    std::int64_t before = list.dense_elements;
-    for (const TensorList::Strided& s : list.strided) {
-      const std::int64_t first = std::max<std::int64_t>(begin - before, 0);
-      const std::int64_t last = std::min(end - before, s.elements);
-      if (first < last) found_here |= strided_range(s, first, last, body, context);
-      before += s.elements;
-    }
-    if (found_here) found.store(true, std::memory_order_relaxed);
-  });
+  parallel_ranges(
+      execution, list.elements(), kGrain, 64, [&](std::int64_t begin, std::int64_t end) {
+        bool found_here = false;
+        const std::size_t count = list.dense_count();
+        for (std::size_t i = member_of(list, begin); i < count && list.before(i) < end; ++i) {
+          list.fetch(i + kAhead);
+          const Type type = list.type(i);
+          const std::int64_t first = std::max<std::int64_t>(begin - list.before(i), 0);
+          const std::int64_t last = std::min(end - list.before(i), list.elements(i));
+          found_here |= body(context, {advance(list.x(i), first, type),
+                                       advance(list.out(i), first, type), last - first, type});
+        }
+        std::int64_t before = list.before(count);
+        for (const TensorList::Strided& s : list.strided()) {
+          const std::int64_t first = std::max<std::int64_t>(begin - before, 0);
+          const std::int64_t last = std::min(end - before, s.elements);
+          if (first < last) found_here |= strided_range(s, first, last, body, context);
+          before += s.elements;
+        }
+        if (found_here) found.store(true, std::memory_order_relaxed);
+      });
   return found.load();
 }
 

@@ -50,20 +50,26 @@ __global__ void __launch_bounds__(kListThreads)
 template <class T, class MakeBody>
 class ListLaunch {
  public:
-  ListLaunch(MakeBody& make_body, bool in_place, Execution& execution)
-      : make_body_(make_body), in_place_(in_place), execution_(execution) {}
+  ListLaunch(MakeBody& make_body, const TensorList& list, Execution& execution)
+      : make_body_(make_body), in_place_(list.in_place()), execution_(execution) {
+    const std::size_t most = std::min<std::size_t>(list.dense_count(), kListBytes / sizeof(char*));
+    x_.reserve(most);
+    out_.reserve(most);
+    starts_.reserve(most);
+    edges_.reserve(most);
+  }
 
-  void add(const TensorList::Dense& m) {
+  void add(const void* x, void* out, std::int64_t elements) {
     constexpr std::int64_t kElements = kPackElements<T>;
     const auto misalignment = [](const void* p) {
       return static_cast<int>(reinterpret_cast<std::uintptr_t>(p) % kPackBytes / sizeof(T));
     };
-    const bool apart = misalignment(m.x) != misalignment(m.out);
-    const int head = apart ? 0 : misalignment(m.x);
-    const std::int64_t end = m.elements + head, packs = (end + kElements - 1) / kElements;
+    const bool apart = misalignment(x) != misalignment(out);
+    const int head = apart ? 0 : misalignment(x);
+    const std::int64_t end = elements + head, packs = (end + kElements - 1) / kElements;
     const auto tail = static_cast<int>(end - (packs - 1) * kElements);
-    auto from = static_cast<const char*>(m.x) - head * sizeof(T);
-    auto to = static_cast<char*>(m.out) - head * sizeof(T);
+    auto from = static_cast<const char*>(x) - head * sizeof(T);
+    auto to = static_cast<char*>(out) - head * sizeof(T);
     for (std::int64_t first = 0; first < packs; first += kMostPacks) {
       const auto n = static_cast<std::uint32_t>(std::min<std::int64_t>(packs - first, kMostPacks));
       if (full(n)) flush();
@@ -77,6 +83,7 @@ class ListLaunch {
   }
 
   void flush() {
+    if (x_.empty()) return;
     if (launch_stretches()) return clear();
     const std::size_t bytes = bytes_for(x_.size());
     if (bytes <= kFewBytes)
@@ -87,8 +94,6 @@ class ListLaunch {
       launch<kListBytes>();
     clear();
   }
-
-  bool empty() const { return x_.empty(); }
 
  private:
   void clear() {
@@ -227,17 +232,11 @@ class ListLaunch {
 // Every launch for the members of type T.
 template <class T, class MakeBody>
 void launch_type(const TensorList& list, Type type, Execution& execution, MakeBody&& make_body) {
-  const auto of_type = [&](const auto& m) { return m.type == type; };
-  if (std::any_of(list.dense.begin(), list.dense.end(), of_type)) {
-    const bool in_place = std::all_of(list.dense.begin(), list.dense.end(), [&](const auto& m) {
-      return m.type != type || m.x == m.out;
-    });
-    ListLaunch<T, std::remove_reference_t<MakeBody>> launch(make_body, in_place, execution);
-    for (const TensorList::Dense& m : list.dense)
-      if (m.type == type) launch.add(m);
-    launch.flush();
-  }
-  for (const TensorList::Strided& m : list.strided) {
+  ListLaunch<T, std::remove_reference_t<MakeBody>> launch(make_body, list, execution);
+  for (std::size_t i = 0; i < list.dense_count(); ++i)
+    if (list.type(i) == type) launch.add(list.x(i), list.out(i), list.elements(i));
+  launch.flush();
+  for (const TensorList::Strided& m : list.strided()) {
     if (m.type != type) continue;
     const std::int64_t blocks = (m.elements + kListThreads - 1) / kListThreads;
     strided_kernel<<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)), kListThreads,
@@ -252,10 +251,12 @@ void launch_type(const TensorList& list, Type type, Execution& execution, MakeBo
 // T.
 template <class MakeBody>
 void launch_list(const TensorList& list, Execution& execution, MakeBody&& make_body) {
-  for (Type type : {Type::float16, Type::bfloat16, Type::float32, Type::float64})
+  for (Type type : {Type::float16, Type::bfloat16, Type::float32, Type::float64}) {
+    if (!list.has(type)) continue;
     with_floating_type(type, [&]<class T>(TypeTag<T> tag) {
       launch_type<T>(list, type, execution, [&] { return make_body(tag); });
     });
+  }
 }
 
 }  // namespace twinops

@@ -73,11 +73,8 @@ void run_cuda<UpdateLossScaling>(const UpdateLossScaling::Arguments& a, Executio
                   a.good_steps_out,
                   a.bad_steps_out,
                   a.rule};
-  const auto in_place = [](const auto& m) { return m.x == m.out; };
-  const bool all_in_place = std::all_of(a.list.dense.begin(), a.list.dense.end(), in_place) &&
-                            std::all_of(a.list.strided.begin(), a.list.strided.end(), in_place);
   launch_list(a.list, execution, [&]<class T>(TypeTag<T>) {
-    const ZeroBody<T> body{state, all_in_place};
+    const ZeroBody<T> body{state, a.list.in_place()};
     state.scale = nullptr;
     return body;
   });

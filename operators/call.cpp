@@ -37,10 +37,11 @@ Call::Call(const OperatorInfo& info) : info_(info) {
     bound.info = &info.arguments[i];
     bound.array = nullptr;
     bound.same = nullptr;
-    bound.many = nullptr;
     bound.count = 0;
     bound.given = false;
-    bound.read_survey = {};
+    bound.survey = {};
+    bound.before = bound.before_one;
+    bound.many = nullptr;
   }
 }
 
@@ -90,9 +91,11 @@ void Call::bind(const char* argument, const DLTensor* const* tensors, std::size_
     return;
   }
   if (count > 1)
-    bound.many = lists_.emplace_back(std::make_unique_for_overwrite<Tensor[]>(count)).get();
+    bound.before =
+        befores_.emplace_back(std::make_unique_for_overwrite<std::int64_t[]>(count + 1)).get();
   try {
-    bound.read_survey = read_tensors(tensors, count, bound.info->types, bound.first(), bound.count);
+    bound.survey = read_tensors(tensors, count, bound.info->types,
+                                {count == 1 ? &bound.one : nullptr, bound.before}, bound.count);
   } catch (const Error& error) {  // the place is put in words only when it is needed
     throw Error(error.status, where(argument, bound.count) + ": " + error.what());
   }
@@ -129,11 +132,11 @@ void Call::complete() {
     if (bound.count == 0) continue;  // nothing, or what another argument has read
     if (first == nullptr) {
       first = &bound;
-      device_ = bound.tensors().front().device;
+      device_ = bound.survey.device;
     }
-    if (bound.read_survey.one_device && bound.tensors().front().device == device_) continue;
+    if (bound.survey.one_device && bound.survey.device == device_) continue;
     for (std::size_t i = 0; i < bound.count; ++i) {
-      const Device other = bound.tensors()[i].device;
+      const Device other = tensors(bound)[i].device;
       if (!(other == device_))
         refuse(where(bound.info->name, i), "is on " + describe(other) + ", but " +
                                                where(first->info->name) + " is on " +
@@ -142,8 +145,20 @@ void Call::complete() {
   }
 }
 
+std::span<const Tensor> Call::tensors(const Bound& bound) const {
+  const Bound& b = bound.original();
+  if (b.count <= 1) return {&b.one, b.count};
+  if (b.many == nullptr) {
+    auto& list = lists_.emplace_back(std::make_unique_for_overwrite<Tensor[]>(b.count));
+    std::size_t done;
+    read_tensors(b.array, b.count, b.info->types, {list.get(), nullptr}, done);
+    b.many = list.get();
+  }
+  return {b.many, b.count};
+}
+
 std::span<const Tensor> Call::list(const char* argument) const {
-  return arguments_[argument_index(argument)].tensors();
+  return tensors(arguments_[argument_index(argument)]);
 }
 const Tensor& Call::tensor(const char* argument) const { return list(argument).front(); }
 const Tensor* Call::optional_tensor(const char* argument) const {

@@ -38,22 +38,19 @@ class Call {
   struct Bound {
     const ArgumentInfo* info;
     const DLTensor* const* array;
-    const Bound* same;  // a list that came before, with the same tensors; none are here
-    Tensor* many;       // nullptr, or where they are instead of in `one`
+    const Bound* same;  // a list that came before, with the same tensors; nothing below is set
     std::size_t count;
     bool given;
-    Survey read_survey;
-    Tensor one;
+    Survey survey;
+    Tensor one;                  // where there is one
+    std::int64_t* before;        // of a list: how many elements each has before it, then of all
+    std::int64_t before_one[2];  // where that lies for one tensor
+    mutable const Tensor* many;  // of a list, once they are asked for
 
-    Tensor* first() { return many != nullptr ? many : &one; }
     const Bound& original() const { return same != nullptr ? *same : *this; }
-    std::span<const Tensor> tensors() const {
-      const Bound& b = original();
-      return {b.many != nullptr ? b.many : &b.one, b.count};
-    }
-    const Survey& survey() const { return original().read_survey; }
   };
   std::span<const Bound> arguments() const { return {arguments_.data(), info_.arguments.size()}; }
+  std::span<const Tensor> tensors(const Bound& bound) const;
   const Bound& argument(const char* name) const { return arguments_[argument_index(name)]; }
   // Whether the same tensors came twice: then every member is in place, and nothing about it need
   // be asked again.
@@ -72,7 +69,8 @@ class Call {
 
   const OperatorInfo& info_;
   std::array<Bound, kMostArguments> arguments_;  // of which the operator's are made
-  std::vector<std::unique_ptr<Tensor[]>> lists_;
+  std::vector<std::unique_ptr<std::int64_t[]>> befores_;
+  mutable std::vector<std::unique_ptr<Tensor[]>> lists_;
   std::array<AttributeValue, kMostAttributes> attributes_;  // where one was given
   std::uint32_t attributes_given_ = 0;                      // a bit each
   static_assert(kMostAttributes <= 32);

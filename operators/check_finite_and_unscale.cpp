@@ -43,13 +43,9 @@ const OperatorInfo CheckFiniteAndUnscale::info{
 CheckFiniteAndUnscale::Arguments CheckFiniteAndUnscale::parse(const Call& call) {
   const Tensor& scale = read_scalar(call, "scale");
   const Tensor& found_inf = read_scalar(call, "found_inf");
-  Arguments arguments{read_tensor_list(call, "x", "out"),
-                      scale.data,
-                      scale.type,
-                      found_inf.data,
-                      found_inf.type,
-                      call.text("check") == "input",
-                      call.flag("reset")};
+  Arguments arguments{
+      TensorList(call, "x", "out"),  scale.data,        scale.type, found_inf.data, found_inf.type,
+      call.text("check") == "input", call.flag("reset")};
   constexpr InPlace kInPlace[] = {{"out", "x"}};
   refuse_overlaps(call, kInPlace);
   return arguments;

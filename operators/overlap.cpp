@@ -142,8 +142,10 @@ const Call::Bound* overwriting_list(const Call& call, std::span<const InPlace> i
 }
 
 // Whether every member is written over.
-bool in_place_throughout(const Call::Bound& inputs, const Call::Bound& outs) {
-  const auto in = inputs.tensors(), out = outs.tensors();
+bool in_place_throughout(const Call& call, const Call::Bound& inputs, const Call::Bound& outs) {
+  const Survey &read = inputs.original().survey, &written = outs.original().survey;
+  if (read.begin != written.begin || read.end != written.end) return false;
+  const auto in = call.tensors(inputs), out = call.tensors(outs);
   if (in.size() != out.size()) return false;
   for (std::size_t i = 0; i < in.size(); ++i)
     if (in[i].elements != 0 && !same_memory(out[i], in[i])) return false;
@@ -157,9 +159,10 @@ bool clearly_apart(const Call& call, std::span<const InPlace> in_place) {
   std::size_t count = 0;
   for (const Call::Bound& bound : call.arguments()) {
     const Call::Bound* over = overwriting_list(call, in_place, bound);
-    if (over != nullptr && (Call::are_same(*over, bound) || in_place_throughout(bound, *over)))
+    if (over != nullptr &&
+        (Call::are_same(*over, bound) || in_place_throughout(call, bound, *over)))
       continue;
-    const Survey& survey = bound.survey();
+    const Survey& survey = bound.original().survey;
     if (survey.end == 0) continue;
     if (!survey.apart) return false;
     for (std::size_t i = 0; i < count; ++i)
@@ -181,7 +184,7 @@ void refuse_overlaps(const Call& call, std::span<const InPlace> in_place) {
   };
   std::vector<Extent> extents;
   std::size_t tensors = 0;
-  for (const Call::Bound& bound : call.arguments()) tensors += bound.tensors().size();
+  for (const Call::Bound& bound : call.arguments()) tensors += bound.original().count;
   extents.reserve(tensors);
   const auto by_begin = [](const Extent& x, const Extent& y) { return x.begin < y.begin; };
   for (std::size_t a = 0; a < call.arguments().size(); ++a) {
@@ -190,8 +193,8 @@ void refuse_overlaps(const Call& call, std::span<const InPlace> in_place) {
     const bool output = bound.info->direction == ArgumentInfo::Direction::output;
     const Call::Bound* over = output ? nullptr : overwriting_list(call, in_place, bound);
     if (over != nullptr && Call::are_same(*over, bound)) continue;
-    const std::span<const Tensor> tensors = bound.tensors();
-    const std::span<const Tensor> outs = over == nullptr ? tensors.first(0) : over->tensors();
+    const std::span<const Tensor> tensors = call.tensors(bound);
+    const std::span<const Tensor> outs = over == nullptr ? tensors.first(0) : call.tensors(*over);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const Tensor& t = tensors[i];
       if (t.elements == 0) continue;

@@ -34,6 +34,13 @@ constexpr std::size_t kAhead = 16;  // descriptions of a list that are on their 
               "its data is not aligned to its element, " + std::to_string(element) + " bytes");
 }
 
+// Of a list's descriptions, those some way behind number i, which was looked at.
+inline void fetch_ahead(const DLTensor* const* tensors, std::size_t count, std::size_t i) {
+  if (i + kAhead >= count || tensors[i + kAhead] == nullptr) return;
+  __builtin_prefetch(tensors[std::min(i + 2 * kAhead, count - 1)]);
+  __builtin_prefetch(tensors[i + kAhead]->shape);
+}
+
 inline Device read_device(DLDevice device) {
   constexpr int kManaged = 13;
   switch (static_cast<int>(device.device_type)) {
@@ -109,10 +116,12 @@ std::string describe_shape(const Tensor& tensor) {
   return text + "]";
 }
 
-Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types, Tensor* read,
-                    std::size_t& done) {
-  bool one_device = true, apart = true;
+Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
+                    Readings readings, std::size_t& done) {
+  Device first{};
+  bool one_device = true, one_type = true, dense = true, apart = true;
   std::uintptr_t begin = 0, end = 0;
+  std::int64_t elements = 0;
   const DLTensor* last = nullptr;  // whose type and device are most often the next one's too
   Type type{};
   Device device{};
@@ -121,21 +130,23 @@ Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet t
     done = i;
     const DLTensor* tensor = tensors[i];
     if (tensor == nullptr) refuse("is NULL");
-    if (i + kAhead < count && tensors[i + kAhead] != nullptr) {
-      __builtin_prefetch(tensors[std::min(i + 2 * kAhead, count - 1)]);
-      __builtin_prefetch(tensors[i + kAhead]->shape);
-    }
+    fetch_ahead(tensors, count, i);
     if (tensor->ndim < 0) refuse("has a negative number of dimensions");
     if (tensor->ndim > 0 && tensor->shape == nullptr) refuse("its shape is NULL");
     if (last == nullptr || std::memcmp(&last->dtype, &tensor->dtype, sizeof(DLDataType)) != 0) {
       if (!from_dlpack(tensor->dtype, type) || !types.has(type)) refuse_type(types, tensor->dtype);
       element = size_of(type);
+      one_type &= i == 0;
     }
-    Tensor& t = read[i];
+    Tensor t;
     t.elements = count_elements(*tensor, element);
+    if (readings.before != nullptr) readings.before[i] = elements;
+    if (__builtin_add_overflow(elements, t.elements, &elements))
+      refuse("with those before it, it has more elements than 64 bits count");
     if (last == nullptr || std::memcmp(&last->device, &tensor->device, sizeof(DLDevice)) != 0) {
       device = read_device(tensor->device);
-      one_device &= i == 0 || device == read[0].device;
+      if (i == 0) first = device;
+      one_device &= device == first;
     }
     last = tensor;
     t.data = nullptr;
@@ -145,21 +156,25 @@ Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet t
     t.rank = tensor->ndim;
     t.type = type;
     t.contiguous = true;
-    if (t.elements == 0) continue;
-    if (t.strides != nullptr) {
-      t.contiguous = is_contiguous(t);
-      check_extent(t);
+    if (t.elements != 0) {
+      if (t.strides != nullptr) {
+        t.contiguous = is_contiguous(t);
+        check_extent(t);
+      }
+      if (tensor->data == nullptr) refuse("its data is NULL, but it has elements");
+      t.data = address_of(*tensor);
+      const auto data = reinterpret_cast<std::uintptr_t>(t.data);
+      if ((data & (element - 1)) != 0) refuse_alignment(element);
+      apart &= t.contiguous && data >= end;
+      if (end == 0) begin = data;
+      end = data + static_cast<std::uintptr_t>(t.elements) * element;
     }
-    if (tensor->data == nullptr) refuse("its data is NULL, but it has elements");
-    t.data = static_cast<char*>(tensor->data) + tensor->byte_offset;
-    const auto data = reinterpret_cast<std::uintptr_t>(t.data);
-    if ((data & (element - 1)) != 0) refuse_alignment(element);
-    apart &= t.contiguous && data >= end;
-    if (end == 0) begin = data;
-    end = data + static_cast<std::uintptr_t>(t.elements) * element;
+    dense &= t.contiguous && t.elements != 0;
+    if (readings.tensors != nullptr) readings.tensors[i] = t;
   }
+  if (readings.before != nullptr) readings.before[count] = elements;
   done = count;
-  return {one_device, apart, begin, end};
+  return {first, type, one_device, one_type, dense, apart, begin, end, elements};
 }
 
 namespace {
@@ -179,6 +194,7 @@ bool same_views(const DLTensor* const* a, const DLTensor* const* b, std::size_t 
   for (std::size_t i = 0; i < count; ++i) {
     const DLTensor *x = a[i], *y = b[i];
     if (x == y) continue;
+    fetch_ahead(b, count, i);
     if (y == nullptr || x->data != y->data || x->byte_offset != y->byte_offset ||
         x->ndim != y->ndim || std::memcmp(&x->dtype, &y->dtype, sizeof(x->dtype)) != 0 ||
         x->device.device_type != y->device.device_type ||

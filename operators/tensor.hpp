@@ -49,20 +49,36 @@ Strides strides_of(const Tensor& tensor);
 Strides row_major(const Tensor& tensor);
 
 // What is known of tensors that were read one after the other. Of nearly every list it is all that
-// need be asked.
+// need be asked, so that its Tensors are not even made.
 struct Survey {
-  bool one_device;
-  bool apart;  // without gaps inside, each beyond the one before: all in [begin, end)
+  Device device;  // of the first
+  Type type;      // of the last
+  bool one_device, one_type;
+  bool dense;                 // none has a gap inside, and each has elements
+  bool apart;                 // no gaps inside, each beyond the one before: all in [begin, end)
   std::uintptr_t begin, end;  // addresses; 0 where there are no elements
+  std::int64_t elements;      // of all
 };
 
-// Reads `count` DLTensors into `read`, counting them in `done`; returns what they showed. Throws
+// Where the results of reading go, if anywhere: `count` Tensors, and for each tensor and behind the
+// last the number of elements before it.
+struct Readings {
+  Tensor* tensors;
+  std::int64_t* before;
+};
+
+// Reads `count` DLTensors, counting them in `done`; returns what they showed. Throws
 // Error(invalid_argument), saying what is wrong with number `done`, but not where, on: NULL, a type
 // outside `types`, a device that is neither CPU nor CUDA, a negative dimension, more elements than
-// fit 64-bit byte offsets, NULL data of a tensor that has elements, data not aligned to its
-// element.
-Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types, Tensor* read,
-                    std::size_t& done);
+// fit 64-bit byte offsets, or than 64 bits count in all, NULL data of a tensor that has elements,
+// data not aligned to its element.
+Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
+                    Readings readings, std::size_t& done);
+
+// Of one that was read.
+inline void* address_of(const DLTensor& tensor) {
+  return static_cast<char*>(tensor.data) + tensor.byte_offset;
+}
 
 // Whether two arrays, the first of which was read, hold the same tensors: same memory, type, shape
 // and strides.

@@ -1,5 +1,7 @@
 #include "operators/tensor_list.hpp"
 
+#include <algorithm>
+
 namespace twinops {
 namespace {
 
@@ -17,40 +19,74 @@ TensorList::Strided strided_member(const Call& call, const Tensor& x, const Tens
   return member;
 }
 
+bool same_shape(const DLTensor& a, const DLTensor& b) {
+  return a.ndim == b.ndim && std::equal(a.shape, a.shape + a.ndim, b.shape);
+}
+
 }  // namespace
 
-TensorList read_tensor_list(const Call& call, const char* x, const char* out) {
-  const auto xs = call.list(x), outs = call.list(out);
-  if (xs.size() != outs.size())
+TensorList::TensorList(const Call& call, const char* x, const char* out) {
+  const std::size_t xs = call.argument(x).original().count;
+  const std::size_t outs = call.argument(out).original().count;
+  if (xs != outs)
     call.refuse(std::string(call.info().name) + ": " + out,
-                "expected as many tensors as " + std::string(x) + ", " + std::to_string(xs.size()) +
-                    "; got " + std::to_string(outs.size()));
-  const bool same = Call::are_same(call.argument(x), call.argument(out));
-  TensorList list;
-  list.dense.reserve(xs.size());
+                "expected as many tensors as " + std::string(x) + ", " + std::to_string(xs) +
+                    "; got " + std::to_string(outs));
+  if (!take_as_they_came(call, x, out)) pick(call, x, out);
+}
+
+// Whether nothing about any member need be looked at but its address.
+bool TensorList::take_as_they_came(const Call& call, const char* x, const char* out) {
+  const Call::Bound &given = call.argument(x), &wanted = call.argument(out);
+  const Call::Bound &from = given.original(), &to = wanted.original();
+  if (!from.survey.dense || !from.survey.one_type) return false;
+  if (!Call::are_same(given, wanted)) {
+    if (!to.survey.dense || !to.survey.one_type || to.survey.type != from.survey.type) return false;
+    for (std::size_t i = 0; i < from.count; ++i) {
+      if (!same_shape(*from.array[i], *to.array[i])) return false;
+      in_place_ &= address_of(*from.array[i]) == address_of(*to.array[i]);
+    }
+  }
+  x_ = from.array;
+  out_ = to.array;
+  before_ = from.before;
+  type_ = from.survey.type;
+  types_.add(type_);
+  dense_count_ = from.count;
+  elements_ = from.survey.elements;
+  return true;
+}
+
+void TensorList::pick(const Call& call, const char* x, const char* out) {
+  const auto xs = call.list(x), outs = call.list(out);
+  picked_.reserve(xs.size());
+  picked_before_.reserve(xs.size() + 1);
+  picked_before_.push_back(0);
+  in_place_ = true;
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const Tensor &from = xs[i], &to = outs[i];
-    if (!same || !from.contiguous) {
-      if (from.type != to.type)
-        call.refuse(call.where(out, i), std::string("expected the type of its input, ") +
-                                            name(from.type) + "; got " + name(to.type));
-      if (!same_shape(from, to))
-        call.refuse(call.where(out, i), "expected the shape of its input, " + describe_shape(from) +
-                                            "; got " + describe_shape(to));
-    }
+    if (from.type != to.type)
+      call.refuse(call.where(out, i), std::string("expected the type of its input, ") +
+                                          name(from.type) + "; got " + name(to.type));
+    if (!same_shape(from, to))
+      call.refuse(call.where(out, i), "expected the shape of its input, " + describe_shape(from) +
+                                          "; got " + describe_shape(to));
     if (from.elements == 0) continue;
-    list.elements += from.elements;
+    elements_ += from.elements;
+    in_place_ &= from.data == to.data;
+    types_.add(from.type);
     if (!from.contiguous || !to.contiguous) {
-      TensorList::Strided member = strided_member(call, from, to, out, i);
+      Strided member = strided_member(call, from, to, out, i);
       if (!member.layout.dense()) {
-        list.strided.push_back(member);
+        strided_.push_back(member);
         continue;
       }
     }
-    list.dense.push_back({from.data, to.data, from.elements, list.dense_elements, from.type});
-    list.dense_elements += from.elements;
+    picked_.push_back({from.data, to.data, from.type});
+    picked_before_.push_back(picked_before_.back() + from.elements);
   }
-  return list;
+  dense_count_ = picked_.size();
+  before_ = picked_before_.data();
 }
 
 const Tensor& read_scalar(const Call& call, const char* argument) {

@@ -10,14 +10,8 @@
 
 namespace twinops {
 
-struct TensorList {
-  struct Dense {
-    const void* x;
-    void* out;
-    std::int64_t elements;  // > 0
-    std::int64_t before;    // elements of the dense members before it
-    Type type;
-  };
+class TensorList {
+ public:
   struct Strided {
     const void* x;
     void* out;
@@ -25,14 +19,59 @@ struct TensorList {
     Type type;
     Layout<2> layout;  // operand 0 is out, operand 1 is x
   };
-  std::vector<Dense> dense;
-  std::vector<Strided> strided;
-  std::int64_t dense_elements = 0, elements = 0;  // of all
-};
 
-// Reads arguments `x` and `out`. Refuses lists of different length, members of different shape or
-// type.
-TensorList read_tensor_list(const Call& call, const char* x, const char* out);
+  // Reads arguments `x` and `out`, which the call keeps. Refuses lists of different length, members
+  // of different shape or type.
+  TensorList(const Call& call, const char* x, const char* out);
+  TensorList(TensorList&&) = default;
+
+  // The dense members, each of which has elements. before(i): elements of those before it; i may be
+  // their number.
+  std::size_t dense_count() const { return dense_count_; }
+  const void* x(std::size_t i) const {
+    if (x_ == nullptr) return picked_[i].x;
+    return address_of(*(in_place_ ? out_ : x_)[i]);
+  }
+  void* out(std::size_t i) const { return x_ == nullptr ? picked_[i].out : address_of(*out_[i]); }
+  Type type(std::size_t i) const { return x_ == nullptr ? picked_[i].type : type_; }
+  std::int64_t before(std::size_t i) const { return before_[i]; }
+  std::int64_t elements(std::size_t i) const { return before_[i + 1] - before_[i]; }
+  // Asks memory for a member that is soon to be worked on, if there is such a one.
+  void fetch(std::size_t i) const {
+    if (x_ == nullptr || i >= dense_count_) return;
+    __builtin_prefetch(out_[i]);
+    if (!in_place_) __builtin_prefetch(x_[i]);
+  }
+  const std::vector<Strided>& strided() const { return strided_; }
+
+  std::int64_t elements() const { return elements_; }  // of all members
+  bool in_place() const { return in_place_; }          // every member is
+  bool has(Type type) const { return types_.has(type); }
+
+ private:
+  struct Picked {
+    const void* x;
+    void* out;
+    Type type;
+  };
+  bool take_as_they_came(const Call& call, const char* x, const char* out);
+  void pick(const Call& call, const char* x, const char* out);
+
+  // Where all are dense and of one type, as nearly always: the descriptions that came. They are
+  // not copied: a copy would cost the thread that makes it, and another that has to fetch it.
+  const DLTensor *const *x_ = nullptr, *const *out_ = nullptr;
+  Type type_{};
+  // Else.
+  std::vector<Picked> picked_;
+  std::vector<std::int64_t> picked_before_;
+  std::vector<Strided> strided_;
+
+  std::size_t dense_count_ = 0;
+  const std::int64_t* before_ = nullptr;  // the call's, or picked_before_
+  std::int64_t elements_ = 0;
+  bool in_place_ = true;
+  TypeSet types_;
+};
 
 // Reads a tensor that must have one element.
 const Tensor& read_scalar(const Call& call, const char* argument);

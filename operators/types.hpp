@@ -58,6 +58,7 @@ class TypeSet {
   constexpr TypeSet(T... types) : bits_(((1u << static_cast<unsigned>(types)) | ... | 0u)) {}
   constexpr bool operator==(const TypeSet&) const = default;
   constexpr bool has(Type type) const { return bits_ >> static_cast<unsigned>(type) & 1u; }
+  constexpr void add(Type type) { bits_ |= 1u << static_cast<unsigned>(type); }
   std::string describe() const;  // "float16, bfloat16"
 
  private:

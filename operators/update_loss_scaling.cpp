@@ -99,7 +99,7 @@ UpdateLossScaling::Arguments UpdateLossScaling::parse(const Call& call) {
           "a finite number above 1"),
       read_ratio(
           call, "decr_ratio", [](float r) { return r > 0 && r < 1; }, "a number between 0 and 1")};
-  Arguments arguments{read_tensor_list(call, "x", "out"),
+  Arguments arguments{TensorList(call, "x", "out"),
                       found_inf.data,
                       found_inf.type,
                       scale.type,

@@ -171,6 +171,13 @@ const std::vector<Case>& cases() {
          e.x1.reshape({std::int64_t{1} << 32, std::int64_t{1} << 32, 6});
        },
        kOp + "x[1]: its size in bytes does not fit 64 bits"},
+      {"ElementsOfAListBeyond64Bits",
+       [](Example& e) {
+         e.x1.tensor.dtype = kF16;
+         e.x1.reshape({std::int64_t{1} << 61}, {0});
+         e.call.replace("x", {4, &e.x1.tensor});
+       },
+       kOp + "x[3]: with those before it, it has more elements than 64 bits count"},
       {"BytesBeyond64Bits", [](Example& e) { e.x1.reshape({std::int64_t{1} << 61}); },
        kOp + "x[1]: its size in bytes does not fit 64 bits"},
       {"TypeInt", [](Example& e) { e.x1.tensor.dtype = kI32; },

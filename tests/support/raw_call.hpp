@@ -83,6 +83,10 @@ struct RawCall {
       if (a.name != nullptr && std::strcmp(a.name, name) == 0) return a;
     return arguments.front();
   }
+  void replace(const char* name, std::vector<const DLTensor*> tensors) {
+    lists.push_back(std::move(tensors));
+    argument(name) = TWINOPS_ARGUMENT(name, lists.back().data(), lists.back().size());
+  }
   void remove(const char* name) {
     std::erase_if(arguments,
                   [&](const twinops_argument& a) { return std::strcmp(a.name, name) == 0; });
