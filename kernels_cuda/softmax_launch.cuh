@@ -38,11 +38,12 @@ void launch_short(const Job& job, Execution& execution) {
   });
 }
 
-// A warp a row of two chunks; false if the second one is too long for that. The job is simple.
+// A warp a row of two chunks; false if the second one is too long for that, or in float32 for any
+// gain. The job is simple.
 template <bool kLog, int V, bool kRagged, class Job>
 bool launch_two_chunks(const Job& job, Execution& execution) {
   using S = ChunkShare<V, kRagged>;
-  constexpr int kMost = S::kElements / V - 1;
+  constexpr int kMost = V == 8 ? S::kElements / V - 1 : kRagged ? 2 : 1;
   const auto left = static_cast<int>(job.rows.length - kFoldChunk);
   const int packs = packs_of_lane<V, kRagged, Shapes::forward>(left, kWarp);
   if (packs > kMost) return false;
@@ -141,7 +142,7 @@ void launch_softmax(const Job& job, Execution& execution) {
   if (job.rows.length <= kFoldChunk)
     return with_simple<kSimple>(
         job, [&](const auto& it) { launch_short<kLog, V, kRagged>(it, execution); });
-  if constexpr (kSimple)
+  if constexpr (V >= 4)
     if (job.is_simple() && job.rows.length <= 2 * kFoldChunk) {
       using Simple = SimpleSoftmaxJob<typename Job::In, typename Job::Out>;
       if (launch_two_chunks<kLog, V, kRagged>(static_cast<const Simple&>(job), execution)) return;

@@ -1,10 +1,14 @@
-// softmax and log_softmax of simple rows of two chunks, the second of which leaves a pack of every
-// lane empty: a warp a row, with no packs for what is empty. In 16 bits instructions are the limit,
-// and a warp of its own spends as many on a chunk of few elements as on a whole one. Softmax of
-// float16, share of the copy rate, with a warp a chunk and so: 1025 columns 0.58 and 0.83, 1280
-// 0.77 and 1.01, 1500 0.78 and 0.93; of two whole chunks 0.98 anyway.
+// softmax and log_softmax of simple rows of two chunks, the second of which leaves packs of every
+// lane empty: a warp a row, with no packs for what is empty. A warp of its own spends as many
+// instructions on a chunk of few elements as on a whole one. Share of the copy rate, with a warp a
+// chunk and so: float16's softmax of 1025 columns 0.58 and 0.83, 1280 0.77 and 1.01, 1500 0.78 and
+// 0.93; of two whole chunks 0.98 anyway. In float32, where instructions matter less, up to one pack
+// a lane, two where rows are ragged: 1025 columns 0.93 and 0.98, log_softmax 0.85 and 0.98; 1280,
+// which have two, 0.98 and 0.97.
 // Tried and left: a warp a chunk whose empty packs are passed over by branches (1280 columns 0.78
-// to 0.77; 24000 0.88 to 0.74, by spills).
+// to 0.77; 24000 0.88 to 0.74, by spills); two to eight chunks and up to three packs a lane more,
+// which a block's last warp takes along (whole rows of 2056 to 2560 columns 0.79 to 0.89 and 0.92
+// to 0.97, but 2049 0.76 to 0.77, 2500 0.84 to 0.72, 3100 0.82 to 0.80, bfloat16 worse, by spills).
 #pragma once
 
 #include "kernels_cuda/short_rows.cuh"
