@@ -36,7 +36,7 @@ class TensorList {
   Type type(std::size_t i) const { return x_ == nullptr ? picked_[i].type : type_; }
   std::int64_t before(std::size_t i) const { return before_[i]; }
   std::int64_t elements(std::size_t i) const { return before_[i + 1] - before_[i]; }
-  // Asks memory for a member that is soon to be worked on, if there is such a one.
+  // Asks memory for a member that is soon to be worked on, if there is one.
   void fetch(std::size_t i) const {
     if (x_ == nullptr || i >= dense_count_) return;
     __builtin_prefetch(out_[i]);

@@ -5,36 +5,12 @@
 #include <functional>
 #include <limits>
 
-#include "tests/support/raw_call.hpp"
+#include "tests/support/example_call.hpp"
 
 namespace twinops::test {
 namespace {
 
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
-
-// A call of check_finite_and_unscale that is right: two tensors of [2, 3], not in place.
-struct Example {
-  float x[2][12], scale[2] = {4, 4};
-  struct {
-    float out[2][12];
-    std::uint8_t found_inf[4];
-    double other[4];
-  } written;
-  View x0{x[0], kF32, {2, 3}}, x1{x[1], kF32, {2, 3}};
-  View out0{written.out[0], kF32, {2, 3}}, out1{written.out[1], kF32, {2, 3}};
-  View scale_view{scale, kF32, {}}, found_inf{written.found_inf, kU8, {1}};
-  RawCall call{"check_finite_and_unscale"};
-
-  Example() {
-    for (auto& tensor : x)
-      for (float& value : tensor) value = 1;
-    std::memset(&written, 0xca, sizeof(written));
-    call.add("x", {&x0.tensor, &x1.tensor});
-    call.add("scale", scale_view);
-    call.add("out", {&out0.tensor, &out1.tensor});
-    call.add("found_inf", found_inf);
-  }
-};
 
 struct Case {
   const char* name;
@@ -280,14 +256,6 @@ TEST_P(Refusal, SaysWhyAndWritesNothing) {
 INSTANTIATE_TEST_SUITE_P(EveryCase, Refusal, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
-TEST(Example, IsRight) {
-  Example example;
-  EXPECT_EQ(example.call.run(), TWINOPS_OK) << twinops_last_error();
-  EXPECT_EQ(example.written.out[1][5], 0.25f);
-  EXPECT_EQ(example.written.out[1][6], example.written.out[0][11]) << "beyond the tensor";
-  EXPECT_EQ(example.written.found_inf[0], 0xca);
-}
-
 TEST(NullArrays, AreRefused) {
   Example e;
   EXPECT_EQ(twinops_run(e.call.op, nullptr, 4, nullptr, 0, nullptr), TWINOPS_INVALID_ARGUMENT);
@@ -297,66 +265,6 @@ TEST(NullArrays, AreRefused) {
   EXPECT_STREQ(twinops_last_error(), "check_finite_and_unscale: its array of attributes is NULL");
   EXPECT_EQ(twinops_run(nullptr, nullptr, 0, nullptr, 0, nullptr), TWINOPS_INVALID_ARGUMENT);
   EXPECT_EQ(e.written.found_inf[0], 0xca);
-}
-
-TEST(NullExecution, MeansTheDefaults) {
-  Example e;
-  EXPECT_EQ(twinops_run(e.call.op, e.call.arguments.data(), 4, nullptr, 0, nullptr), TWINOPS_OK)
-      << twinops_last_error();
-  EXPECT_EQ(e.written.out[0][0], 0.25f);
-}
-
-TEST(NullReport, IsNotFilledIn) {
-  Example e;
-  e.call.execution.report = nullptr;
-  EXPECT_EQ(e.call.run(), TWINOPS_OK) << twinops_last_error();
-}
-
-// Structs of an older caller end earlier; what they lack is zero.
-TEST(OlderCaller, ShorterStructsAreRead) {
-  Example e;
-  e.call.execution.struct_size = offsetof(twinops_execution, row);
-  e.call.execution.row = "a row that this caller does not know of";
-  EXPECT_EQ(e.call.run(), TWINOPS_OK) << twinops_last_error();
-  EXPECT_EQ(e.written.out[0][0], 0.25f);
-}
-
-TEST(OlderCaller, AShorterReportIsFilledAsFarAsItGoes) {
-  Example e;
-  std::memset(static_cast<void*>(&e.call.report), 0xca, sizeof(twinops_report));
-  e.call.report.struct_size = offsetof(twinops_report, fallback);
-  EXPECT_EQ(e.call.run(), TWINOPS_OK) << twinops_last_error();
-  EXPECT_EQ(e.call.report.struct_size, offsetof(twinops_report, fallback));
-  EXPECT_EQ(e.call.report.launches, 0);
-  EXPECT_TRUE(std::string_view(e.call.report.row).starts_with("cpu/"));
-  EXPECT_EQ(e.call.report.random_words, 0xcacacacacacacacaull);
-}
-
-// Structs of a newer caller are longer; arrays of them are walked by their own size.
-struct NewerArgument {
-  twinops_argument known;
-  std::int64_t news[3];
-};
-struct NewerAttribute {
-  twinops_attribute known;
-  std::int64_t news;
-};
-TEST(NewerCaller, LongerStructsAreWalkedByTheirSize) {
-  Example e;
-  std::vector<NewerArgument> arguments;
-  for (twinops_argument a : e.call.arguments) {
-    a.struct_size = sizeof(NewerArgument);
-    arguments.push_back({a, {-1, -1, -1}});
-  }
-  NewerAttribute attributes[2] = {{TWINOPS_BOOL_ATTRIBUTE("reset", 1), -1},
-                                  {TWINOPS_STRING_ATTRIBUTE("check", "input"), -1}};
-  for (auto& a : attributes) a.known.struct_size = sizeof(NewerAttribute);
-  EXPECT_EQ(twinops_run(e.call.op, &arguments[0].known, arguments.size(), &attributes[0].known, 2,
-                        nullptr),
-            TWINOPS_OK)
-      << twinops_last_error();
-  EXPECT_EQ(e.written.out[1][5], 0.25f);
-  EXPECT_EQ(e.written.found_inf[0], 0);
 }
 
 TEST(Row, OfAnotherBackendIsUnsupported) {

@@ -1,0 +1,82 @@
+// Callers of other versions, and those that leave out what may be left out: they are understood.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/example_call.hpp"
+
+namespace twinops::test {
+namespace {
+
+TEST(Example, IsRight) {
+  Example example;
+  EXPECT_EQ(example.call.run(), TWINOPS_OK) << twinops_last_error();
+  EXPECT_EQ(example.written.out[1][5], 0.25f);
+  EXPECT_EQ(example.written.out[1][6], example.written.out[0][11]) << "beyond the tensor";
+  EXPECT_EQ(example.written.found_inf[0], 0xca);
+}
+
+TEST(NullExecution, MeansTheDefaults) {
+  Example e;
+  EXPECT_EQ(twinops_run(e.call.op, e.call.arguments.data(), 4, nullptr, 0, nullptr), TWINOPS_OK)
+      << twinops_last_error();
+  EXPECT_EQ(e.written.out[0][0], 0.25f);
+}
+
+TEST(NullReport, IsNotFilledIn) {
+  Example e;
+  e.call.execution.report = nullptr;
+  EXPECT_EQ(e.call.run(), TWINOPS_OK) << twinops_last_error();
+}
+
+// Structs of an older caller end earlier; what they lack is zero.
+TEST(OlderCaller, ShorterStructsAreRead) {
+  Example e;
+  e.call.execution.struct_size = offsetof(twinops_execution, row);
+  e.call.execution.row = "a row that this caller does not know of";
+  EXPECT_EQ(e.call.run(), TWINOPS_OK) << twinops_last_error();
+  EXPECT_EQ(e.written.out[0][0], 0.25f);
+}
+
+TEST(OlderCaller, AShorterReportIsFilledAsFarAsItGoes) {
+  Example e;
+  std::memset(static_cast<void*>(&e.call.report), 0xca, sizeof(twinops_report));
+  e.call.report.struct_size = offsetof(twinops_report, fallback);
+  EXPECT_EQ(e.call.run(), TWINOPS_OK) << twinops_last_error();
+  EXPECT_EQ(e.call.report.struct_size, offsetof(twinops_report, fallback));
+  EXPECT_EQ(e.call.report.launches, 0);
+  EXPECT_TRUE(std::string_view(e.call.report.row).starts_with("cpu/"));
+  EXPECT_EQ(e.call.report.random_words, 0xcacacacacacacacaull);
+}
+
+// Structs of a newer caller are longer; arrays of them are walked by their own size.
+struct NewerArgument {
+  twinops_argument known;
+  std::int64_t news[3];
+};
+struct NewerAttribute {
+  twinops_attribute known;
+  std::int64_t news;
+};
+TEST(NewerCaller, LongerStructsAreWalkedByTheirSize) {
+  Example e;
+  std::vector<NewerArgument> arguments;
+  for (twinops_argument a : e.call.arguments) {
+    a.struct_size = sizeof(NewerArgument);
+    arguments.push_back({a, {-1, -1, -1}});
+  }
+  NewerAttribute attributes[2] = {{TWINOPS_BOOL_ATTRIBUTE("reset", 1), -1},
+                                  {TWINOPS_STRING_ATTRIBUTE("check", "input"), -1}};
+  for (auto& a : attributes) a.known.struct_size = sizeof(NewerAttribute);
+  EXPECT_EQ(twinops_run(e.call.op, &arguments[0].known, arguments.size(), &attributes[0].known, 2,
+                        nullptr),
+            TWINOPS_OK)
+      << twinops_last_error();
+  EXPECT_EQ(e.written.out[1][5], 0.25f);
+  EXPECT_EQ(e.written.found_inf[0], 0);
+}
+
+}  // namespace
+}  // namespace twinops::test
