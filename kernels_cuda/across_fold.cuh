@@ -90,12 +90,12 @@ struct JoinedAsItIs {
 // that all blocks are known to be there.
 __device__ __forceinline__ void arrive_across(const AcrossPlan& plan) {
 #if __CUDA_ARCH__ >= 900
-  if (plan.blocks > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  if (plan.blocks > 1) cluster_arrive_relaxed();
 #endif
 }
 __device__ __forceinline__ void wait_across(const AcrossPlan& plan) {
 #if __CUDA_ARCH__ >= 900
-  if (plan.blocks > 1) asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+  if (plan.blocks > 1) cluster_wait();
 #endif
 }
 template <class Part>

@@ -113,20 +113,19 @@ void launch_tree_sums(const ColumnSums& s, std::int64_t chunks, const void* part
 inline void column_sums_on_cuda(const ColumnSums& s, std::int64_t chunks, void* scratch,
                                 Execution& execution) {
   const CurrentDevice current(execution.device.index);
-  const auto stream = static_cast<cudaStream_t>(execution.stream);
   with_floating_type(s.type, [&]<class T>(TypeTag<T>) {
     auto* sums = static_cast<T*>(s.sums);
     auto* partial = static_cast<compute_t<T>*>(scratch);
     const auto column_blocks = static_cast<unsigned>((s.columns + kSumColumns - 1) / kSumColumns);
     if (chunks > 0) {
       const auto chunk_blocks = static_cast<unsigned>(std::min<std::int64_t>(chunks, 65535));
-      chunk_sums_kernel<T><<<dim3(column_blocks, chunk_blocks), dim3(32, 32), 0, stream>>>(
-          static_cast<const T*>(s.x), sums, partial, chunks, s.rows, s.columns);
+      launch_grid("launch of column sums", chunk_sums_kernel<T>, dim3(column_blocks, chunk_blocks),
+                  dim3(32, 32), 0, execution.stream, static_cast<const T*>(s.x), sums, partial,
+                  chunks, s.rows, s.columns);
       ++execution.launches;
     }
     if (chunks != 1) launch_tree_sums<T>(s, chunks, partial, execution);
   });
-  check(cudaGetLastError(), "launch of column sums");
 }
 
 }  // namespace twinops

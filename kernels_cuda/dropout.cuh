@@ -106,8 +106,7 @@ __device__ __forceinline__ void dropout_packs(const DropoutWork& work, const Dro
       for (int j = 0; j < kElements; ++j) {
         const bool kept =
             is_drawn(kSource) ? keeps<kSource>(work.keep, words[j]) : (bits[k] >> j & 1u) != 0;
-        if constexpr (is_drawn(kSource) && kSink != Sink::nothing)
-          set_bit_if(kept, bits[k], 1u << j);
+        if constexpr (is_drawn(kSource) && kSink != Sink::nothing) or_if(kept, bits[k], 1u << j);
         if constexpr (kSums)
           v[j] = dropped_out<F>(
               kept, v[j], scale,
@@ -175,8 +174,9 @@ void launch_packs(const DropoutWork& work, std::int64_t units, cudaStream_t stre
   const auto blocks = static_cast<unsigned>((packs + kTile - 1) / kTile);
   const DropoutLaunch launch{work, philox_keys(work.random.seed), units};
   const auto with_keys = [&]<bool kKeys>() {
-    dropout_pack_kernel<T, kSource, kKeys, kSink, kSums, kDropoutUnroll>
-        <<<blocks, kDropoutThreads, 0, stream>>>(launch);
+    launch_grid("launch of dropout",
+                dropout_pack_kernel<T, kSource, kKeys, kSink, kSums, kDropoutUnroll>, blocks,
+                kDropoutThreads, 0, stream, launch);
   };
   if constexpr (!is_drawn(kSource)) {
     with_keys.template operator()<true>();
@@ -199,8 +199,9 @@ void launch_dropout(const DropoutWork& work, cudaStream_t stream) {
   if (!goes_by_packs<T>(work)) {
     if (launch_dropout_rows<T, kSums>(work, units, stream)) return;
     const std::int64_t blocks = (units + kDropoutThreads - 1) / kDropoutThreads;
-    dropout_walk_kernel<T><<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)),
-                             kDropoutThreads, 0, stream>>>(work, units, goes_by_runs(work));
+    launch_grid("launch of dropout", dropout_walk_kernel<T>,
+                static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)), kDropoutThreads, 0,
+                stream, work, units, goes_by_runs(work));
     return;
   }
   const auto by_source = [&]<PackSource kSource>() {
@@ -234,7 +235,6 @@ void dropout_on_cuda(const DropoutWork& work, Execution& execution) {
   with_floating_type(work.type, [&]<class T>(TypeTag<T>) {
     launch_dropout<T, kForward, kSums>(work, static_cast<cudaStream_t>(execution.stream));
   });
-  check(cudaGetLastError(), "launch of dropout");
   ++execution.launches;
 }
 

@@ -197,8 +197,8 @@ __global__ void __launch_bounds__(kGradThreads, sizeof(T) == 8 ? 1 : 2)
                      compute_t<T>* partial) {
   using F = compute_t<T>;
   constexpr int kElements = DropoutPack<T>::kElements;
-  extern __shared__ uint4 grad_memory[];
-  auto& shared = *reinterpret_cast<GradShared<T>*>(grad_memory);
+  TWINOPS_DYNAMIC_SHARED(memory);
+  auto& shared = *reinterpret_cast<GradShared<T>*>(memory);
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();  // tree_sums_kernel may come, and wait
 #endif
@@ -250,7 +250,8 @@ void launch_grad_sums(const GradSumsLaunch& launch, void* dbias, void* scratch,
     constexpr auto kBytes = static_cast<int>(sizeof(GradShared<T>));
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
           "cudaFuncSetAttribute");
-    kernel<<<blocks, kGradThreads, kBytes, stream>>>(launch, sums, partial);
+    launch_grid("launch of bias_dropout_residual_grad", kernel, blocks, kGradThreads, kBytes,
+                stream, launch, sums, partial);
   };
   if constexpr (is_drawn(kSource)) {
     if (launch.dropout.work.random.seed_tensor != nullptr)
@@ -289,7 +290,6 @@ inline void grad_sums_on_cuda(const DropoutWork& work, const ColumnSums& s, std:
     else
       launch_grad_sums<T, PackSource::same>(launch, s.sums, scratch, stream);
     ++execution.launches;
-    check(cudaGetLastError(), "launch of bias_dropout_residual_grad");
     if (chunks > 1) launch_tree_sums<T>(s, chunks, scratch, execution);
   });
 }

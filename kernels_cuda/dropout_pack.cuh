@@ -6,12 +6,8 @@
 #include <cuda_runtime.h>
 
 #include "kernels_cuda/launch.cuh"
+#include "kernels_cuda/ptx.cuh"
 #include "numerics/dropout.hpp"
-
-#if defined(__CUDA_ARCH__)
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#endif
 
 namespace twinops {
 
@@ -41,42 +37,16 @@ struct DropoutPack {
   __device__ void narrow_from(const compute_t<T> (&v)[kElements]);
 };
 
-// Two floats to two halves in one instruction.
-__device__ inline std::uint32_t narrow_two(float a, float b, float16) {
-#if defined(__CUDA_ARCH__)
-  const __half2 two = __floats2half2_rn(a, b);
-  return *reinterpret_cast<const std::uint32_t*>(&two);
-#else
-  return 0;
-#endif
-}
-__device__ inline std::uint32_t narrow_two(float a, float b, bfloat16) {
-#if defined(__CUDA_ARCH__)
-  const __nv_bfloat162 two = __floats2bfloat162_rn(a, b);
-  return *reinterpret_cast<const std::uint32_t*>(&two);
-#else
-  return 0;
-#endif
-}
-
 template <class T>
 __device__ void DropoutPack<T>::narrow_from(const compute_t<T> (&v)[kElements]) {
   if constexpr (sizeof(T) == 2) {
-    words[0] = make_uint4(narrow_two(v[0], v[1], T{}), narrow_two(v[2], v[3], T{}),
-                          narrow_two(v[4], v[5], T{}), narrow_two(v[6], v[7], T{}));
+    words[0] = make_uint4(narrow_two<T>(v[0], v[1]), narrow_two<T>(v[2], v[3]),
+                          narrow_two<T>(v[4], v[5]), narrow_two<T>(v[6], v[7]));
   } else {
     T* elements = reinterpret_cast<T*>(words);
 #pragma unroll
     for (int j = 0; j < kElements; ++j) elements[j] = narrow<T>(v[j]);
   }
-}
-
-// Sets a bit of a pack's mask if its element is kept: one instruction under the predicate that
-// selects the element, where the compiler would make a word of each predicate and join the words.
-__device__ inline void set_bit_if(bool kept, std::uint32_t& bits, std::uint32_t bit) {
-  asm("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\t@p or.b32 %0, %0, %2;\n\t}"
-      : "+r"(bits)
-      : "r"(static_cast<std::uint32_t>(kept)), "r"(bit));
 }
 
 // The bits of a pack's elements in a mask in memory, and the reverse. `whole`: the pack has all its

@@ -54,7 +54,7 @@ struct TileDraws {
     std::uint32_t words[kElements], bits = 0;
     draw_pack<kSource>(draws, pack, words);
 #pragma unroll
-    for (int j = 0; j < kElements; ++j) set_bit_if(keeps<kSource>(range, words[j]), bits, 1u << j);
+    for (int j = 0; j < kElements; ++j) or_if(keeps<kSource>(range, words[j]), bits, 1u << j);
     return bits;
   }
 };

@@ -203,8 +203,8 @@ bool launch_dropout_rows(const DropoutWork& work, std::int64_t units, cudaStream
     launch.by_size[axis] = DropoutDivisor::of(static_cast<std::uint64_t>(walk.size[axis]));
   const auto blocks = static_cast<unsigned>((warps + kDropoutRowWarps - 1) / kDropoutRowWarps);
   const auto go = [&]<PackSource kSource, bool kShifted>() {
-    dropout_rows_kernel<T, kSource, kShifted, kSums>
-        <<<blocks, kDropoutRowThreads, 0, stream>>>(launch);
+    launch_grid("launch of dropout", dropout_rows_kernel<T, kSource, kShifted, kSums>, blocks,
+                kDropoutRowThreads, 0, stream, launch);
   };
   const bool aligned = dropout_rows_are_aligned<T>(work);
   if (work.source != DropoutWork::Source::draw) {

@@ -17,6 +17,18 @@ inline void check(cudaError_t status, const char* what) {
       std::string(what) + ": " + cudaGetErrorName(status) + ": " + cudaGetErrorString(status));
 }
 
+// Launches `kernel`; `what`: of what, for an error's message.
+template <class... Parameters, class... Values>
+void launch_grid(const char* what, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
+                 std::size_t shared, void* stream, const Values&... values) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = shared;
+  config.stream = static_cast<cudaStream_t>(stream);
+  check(cudaLaunchKernelEx(&config, kernel, values...), what);
+}
+
 // Makes `device` current for a scope.
 class CurrentDevice {
  public:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "kernels_cuda/block_list.cuh"
@@ -43,6 +44,28 @@ __global__ void __launch_bounds__(kListThreads)
     out[to] = body.element(state, x[from]);
   }
   body.end(state);
+}
+
+// Launches over a list, and over a strided tensor. (Functions of their own, for in the code that it
+// makes for the host nvcc spells a kernel's types as they were found.)
+template <class T, class Body, class List>
+void launch_stretch_kernel(const Body& body, const List& list, unsigned blocks, unsigned threads,
+                           void* stream) {
+  launch_grid("launch over a list of tensors", stretch_kernel<T, Body, List>, blocks, threads, 0,
+              stream, body, list);
+}
+template <class T, int Unroll, class Body, class List>
+void launch_list_kernel(const Body& body, const List& list, unsigned blocks, void* stream) {
+  launch_grid("launch over a list of tensors", list_kernel<T, Unroll, Body, List>, blocks,
+              kListThreads, 0, stream, body, list);
+}
+template <class T, class Body>
+void launch_strided_kernel(const TensorList::Strided& m, const Body& body, void* stream) {
+  const std::int64_t blocks = (m.elements + kListThreads - 1) / kListThreads;
+  launch_grid("launch over a strided tensor", strided_kernel<T, Body>,
+              static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)), kListThreads, 0,
+              stream, static_cast<const T*>(m.x), static_cast<T*>(m.out), m.elements, m.layout,
+              body);
 }
 
 // Collects members of type T and launches whenever the parameters are full. make_body(): the body
@@ -149,9 +172,7 @@ class ListLaunch {
         s.run = PackRun(const_cast<char*>(x_[i]) + bytes, n, edge);
         if constexpr (!kInPlace) s.out = out_[i] + bytes;
       }
-    stretch_kernel<T>
-        <<<blocks, threads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(make_body_(), list);
-    check(cudaGetLastError(), "launch over a list of tensors");
+    launch_stretch_kernel<T>(make_body_(), list, blocks, threads, execution_.stream);
     ++execution_.launches;
   }
 
@@ -178,10 +199,7 @@ class ListLaunch {
     PackedList<Bytes> list;
     fill(list);
     fill_buckets(list, kPacks, blocks);
-    list_kernel<T, Unroll>
-        <<<blocks, kListThreads, 0, static_cast<cudaStream_t>(execution_.stream)>>>(make_body_(),
-                                                                                    list);
-    check(cudaGetLastError(), "launch over a list of tensors");
+    launch_list_kernel<T, Unroll>(make_body_(), list, blocks, execution_.stream);
     ++execution_.launches;
   }
 
@@ -238,11 +256,7 @@ void launch_type(const TensorList& list, Type type, Execution& execution, MakeBo
   launch.flush();
   for (const TensorList::Strided& m : list.strided()) {
     if (m.type != type) continue;
-    const std::int64_t blocks = (m.elements + kListThreads - 1) / kListThreads;
-    strided_kernel<<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)), kListThreads,
-                     0, static_cast<cudaStream_t>(execution.stream)>>>(
-        static_cast<const T*>(m.x), static_cast<T*>(m.out), m.elements, m.layout, make_body());
-    check(cudaGetLastError(), "launch over a strided tensor");
+    launch_strided_kernel<T>(m, make_body(), execution.stream);
     ++execution.launches;
   }
 }

@@ -232,6 +232,8 @@ __global__ void __launch_bounds__(kFillThreads)
   }
 }
 
+inline constexpr const char* kFillWhat = "launch of philox_words or uniform";
+
 // Whether what the innermost axis walks lies in runs, and draws follow one another along it.
 inline bool goes_by_runs(const RandomFill& fill) {
   const auto& walk = fill.walk;
@@ -247,12 +249,14 @@ void launch_flat(const FillLaunch& launch, cudaStream_t stream) {
   const auto blocks =
       static_cast<unsigned>(std::max<std::int64_t>(1, (launch.groups + kOfBlock - 1) / kOfBlock));
   const bool on_device = launch.fill.random.seed_tensor != nullptr;
+  const auto by = [&](auto kernel) {
+    launch_grid(kFillWhat, kernel, blocks, kFillThreads, 0, stream, launch);
+  };
   const auto go = [&]<bool kSkip>() {
     if (on_device)
-      fill_flat_kernel<kUniform, kLayout, kSkip, true><<<blocks, kFillThreads, 0, stream>>>(launch);
+      by(fill_flat_kernel<kUniform, kLayout, kSkip, true>);
     else
-      fill_flat_kernel<kUniform, kLayout, kSkip, false>
-          <<<blocks, kFillThreads, 0, stream>>>(launch);
+      by(fill_flat_kernel<kUniform, kLayout, kSkip, false>);
   };
   const std::uint64_t e = launch.fill.random.first + static_cast<std::uint64_t>(launch.head);
   if constexpr (kLayout != RandomLayout::triton) {  // a block an element: nothing to shift
@@ -283,10 +287,10 @@ void fill_on_cuda(const RandomFill& fill, Execution& execution) {
       launch_flat<kUniform, RandomLayout::triton>(launch, stream);
   } else {
     const std::int64_t blocks = (fill.elements + 8 * kFillThreads - 1) / (8 * kFillThreads);
-    fill_walk_kernel<kUniform><<<static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)),
-                                 kFillThreads, 0, stream>>>(fill, goes_by_runs(fill));
+    launch_grid(kFillWhat, fill_walk_kernel<kUniform>,
+                static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)), kFillThreads, 0,
+                stream, fill, goes_by_runs(fill));
   }
-  check(cudaGetLastError(), "launch of philox_words or uniform");
   ++execution.launches;
 }
 

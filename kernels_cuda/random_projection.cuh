@@ -33,6 +33,7 @@
 #include "kernels_cuda/launch.cuh"
 #include "kernels_cuda/projection_plan.cuh"
 #include "kernels_cuda/projection_sums.cuh"
+#include "kernels_cuda/ptx.cuh"
 
 namespace twinops {
 
@@ -162,9 +163,9 @@ template <class T>
 __global__ void __launch_bounds__(kProjectionThreads, 1)
     projection_kernel(const __grid_constant__ ProjectionLaunch launch) {
   using F = compute_t<T>;
-  extern __shared__ uint4 projection_memory[];
+  TWINOPS_DYNAMIC_SHARED(room);
   __shared__ Sequence sequence;
-  F* const slabs = reinterpret_cast<F*>(projection_memory);  // two
+  F* const slabs = reinterpret_cast<F*>(room);  // two
   // A level of the bodies' tree, then x.
   F* const level = slabs + 2 * launch.slab_size();
   F* const third = launch.third_level ? level + threadIdx.x : nullptr;
@@ -248,7 +249,7 @@ inline void project_on_cuda(const Projection& p, Execution& execution) {
   execution.random_words = p.random.words;
   if (p.rows == 0 || p.outputs == 0) return;
   const CurrentDevice current(execution.device.index);
-  const auto stream = static_cast<cudaStream_t>(execution.stream);
+  constexpr const char* kWhat = "launch of random_projection";
   const bool is_double = p.type == Type::float64;
   const auto plan = plan_projection(p, is_double ? kProjectionRows<double> : kProjectionRows<float>,
                                     is_double ? sizeof(double) : sizeof(float),
@@ -263,17 +264,17 @@ inline void project_on_cuda(const Projection& p, Execution& execution) {
           "cudaFuncSetAttribute");
     const dim3 blocks(static_cast<unsigned>(plan.row_blocks),
                       static_cast<unsigned>(plan.tile_blocks), static_cast<unsigned>(plan.splits));
-    kernel<<<blocks, kProjectionThreads, plan.shared, stream>>>(launch);
+    launch_grid(kWhat, kernel, blocks, kProjectionThreads, plan.shared, execution.stream, launch);
     ++execution.launches;
     if (plan.splits == 1) return;
     const std::int64_t tree_blocks =
         (p.rows * p.outputs + kProjectionThreads - 1) / kProjectionThreads;
-    projection_tree_kernel<T>
-        <<<static_cast<unsigned>(std::min<std::int64_t>(tree_blocks, 1 << 20)), kProjectionThreads,
-           0, stream>>>(p, static_cast<const compute_t<T>*>(launch.sums), plan.splits);
+    launch_grid(kWhat, projection_tree_kernel<T>,
+                static_cast<unsigned>(std::min<std::int64_t>(tree_blocks, 1 << 20)),
+                kProjectionThreads, 0, execution.stream, p,
+                static_cast<const compute_t<T>*>(launch.sums), plan.splits);
     ++execution.launches;
   });
-  check(cudaGetLastError(), "launch of random_projection");
 }
 
 }  // namespace twinops

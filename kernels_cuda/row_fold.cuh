@@ -82,9 +82,7 @@ __device__ __forceinline__ F fold_neighbours(F sum) {
 // The greatest of two, NaN if either is.
 __device__ __forceinline__ float greatest_or_nan(float a, float b) {
 #if __CUDA_ARCH__ >= 800
-  float y;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
-  return y;
+  return max_nan(a, b);
 #else
   return greatest(a, b);
 #endif

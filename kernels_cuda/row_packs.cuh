@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "kernels_cuda/ptx.cuh"
 #include "numerics/float16.hpp"
 
 namespace twinops {
@@ -150,13 +151,7 @@ __device__ __forceinline__ Words<T, V> narrow_words(compute_t<T> (&y)[V]) {
   return words;
 }
 
-// At to + kOffset: bytes here, elements below.
-template <int kOffset>
-__device__ __forceinline__ void write_16_bytes(void* to, uint4 words) {
-  asm volatile("st.global.v4.b32 [%0 + %5], {%1, %2, %3, %4};" ::"l"(to), "r"(words.x),
-               "r"(words.y), "r"(words.z), "r"(words.w), "n"(kOffset)
-               : "memory");
-}
+// At to + kOffset elements.
 template <int kOffset = 0, class T, int V>
 __device__ __forceinline__ void write_words(T* to, const Words<T, V>& words) {
   constexpr int kCount = Words<T, V>::kCount, kBytes = kOffset * static_cast<int>(sizeof(T));

@@ -7,15 +7,11 @@
 
 namespace twinops {
 
-__device__ __forceinline__ unsigned shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-
 // Arrives and waits: all threads of a cluster, or of a block that is alone.
 __device__ __forceinline__ void cluster_barrier(int blocks) {
 #if __CUDA_ARCH__ >= 900
   if (blocks > 1) {
-    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
+    cluster_sync();
     return;
   }
 #endif
@@ -72,10 +68,8 @@ class RowParts {
         blocks_(plan.blocks) {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0) {
-      for (std::uint64_t& arrived : memory_.arrived)
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&arrived))
-                     : "memory");
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+      for (std::uint64_t& arrived : memory_.arrived) start_barrier(arrived);
+      show_barriers_to_cluster();
     }
 #endif
   }
@@ -90,9 +84,11 @@ class RowParts {
   // Turns count from 0. All lanes of the warp whose chunk it is. A chunk beyond the row brings
   // nothing, but every block has one that does.
   __device__ __forceinline__ void bring(int turn, int chunk, Part part) {
+#if __CUDA_ARCH__ >= 900
     const int lane = threadIdx.x % kWarp, side = turn & 1;
     if (chunk >= chunks_ || lane >= blocks_) return;
-    send(parts_ + side * chunks_ + chunk, &memory_.arrived[side], lane, part);
+    send_to_block(parts_ + side * chunks_ + chunk, &memory_.arrived[side], lane, part);
+#endif
   }
 
   // All threads: what finish() makes of the row's parts, joined. join(parts, count) joins up to
@@ -127,39 +123,11 @@ class RowParts {
   // what they have stored in global memory nobody waits.
   __device__ __forceinline__ void leave() {
 #if __CUDA_ARCH__ >= 900
-    if (blocks_ > 1)
-      asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.aligned;");
+    if (blocks_ > 1) cluster_sync_relaxed();
 #endif
   }
 
  private:
-  __device__ __forceinline__ static void send(Part* place, std::uint64_t* arrived, int block,
-                                              Part part) {
-#if __CUDA_ARCH__ >= 900
-    unsigned to, count;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(place)), "r"(block));
-    asm("mapa.shared::cluster.u32 %0, %1, %2;"
-        : "=r"(count)
-        : "r"(shared_address(arrived)), "r"(block));
-    if constexpr (sizeof(Part) == 4)
-      asm volatile(
-          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to),
-          "r"(bit_cast<std::uint32_t>(part)), "r"(count)
-          : "memory");
-    else if constexpr (sizeof(Part) == 8)
-      asm volatile(
-          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(to),
-          "l"(bit_cast<std::uint64_t>(part)), "r"(count)
-          : "memory");
-    else
-      asm volatile(
-          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 [%0], {%1, %2}, [%3];" ::
-              "r"(to),
-          "l"(bit_cast<ulonglong2>(part).x), "l"(bit_cast<ulonglong2>(part).y), "r"(count)
-          : "memory");
-#endif
-  }
-
   struct alignas(16) Memory {  // then: two times the parts
     std::uint64_t arrived[2];
     Row rows[2];
@@ -169,21 +137,9 @@ class RowParts {
   // Until the parts of this turn's row are there.
   __device__ __forceinline__ void wait(int turn) {
 #if __CUDA_ARCH__ >= 900
-    const unsigned arrived = shared_address(&memory_.arrived[turn & 1]);
-    if (threadIdx.x == 0)
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(arrived),
-                   "r"(chunks_ * static_cast<int>(sizeof(Part)))
-                   : "memory");
-    constexpr unsigned kPatience = 10'000'000;  // nanoseconds before the processor looks again
-    unsigned there = 0;
-    while (there == 0)
-      asm volatile(
-          "{\n\t.reg .pred p;\n\t"
-          "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, %3;\n\t"
-          "selp.u32 %0, 1, 0, p;\n\t}"
-          : "=r"(there)
-          : "r"(arrived), "r"(turn >> 1 & 1), "r"(kPatience)
-          : "memory");
+    const SharedAddress arrived = shared_address(&memory_.arrived[turn & 1]);
+    if (threadIdx.x == 0) expect_bytes(arrived, chunks_ * static_cast<int>(sizeof(Part)));
+    wait_for_bytes(arrived, turn >> 1 & 1);
 #endif
   }
 

@@ -55,7 +55,7 @@ class NextChunk<T, Share<kWarp, R, V, kRagged>> {
   // Waits for it; `pad` beyond the row.
   __device__ __forceinline__ void take(const S& share, T pad, Pack<T, V> (&packs)[R]) const {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    wait_for_copies();
 #endif
     if (share.full()) {
 #pragma unroll
@@ -79,16 +79,7 @@ class NextChunk<T, Share<kWarp, R, V, kRagged>> {
   template <int r>
   __device__ __forceinline__ void copy(const T* mine) const {
 #if __CUDA_ARCH__ >= 800
-    constexpr int kOffset = r * kWarp * 16;  // bytes, at both ends
-    const auto to = static_cast<unsigned>(__cvta_generic_to_shared(place(0)));
-    if constexpr (sizeof(T) > 2)  // through L1
-      asm volatile("cp.async.ca.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(to), "l"(mine),
-                   "n"(kOffset)
-                   : "memory");
-    else
-      asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(to), "l"(mine),
-                   "n"(kOffset)
-                   : "memory");
+    copy_16_bytes_async<r * kWarp * 16, (sizeof(T) > 2)>(shared_address(place(0)), mine);
 #else
     *place(r) = read_pack<T, V>(mine + r * S::kApart);
 #endif

@@ -21,20 +21,8 @@
 
 namespace twinops {
 
-// This thread's lane, read anew: what follows from it is computed again rather than kept in
-// registers that a long loop has not got.
-__device__ __forceinline__ int lane_anew() {
-  int lane;
-  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
-  return lane;
-}
-
-// This thread's warp, in the same way.
-__device__ __forceinline__ int warp_anew() {
-  unsigned thread;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return static_cast<int>(thread / kWarp);
-}
+// This thread's warp, read anew.
+__device__ __forceinline__ int warp_anew() { return static_cast<int>(thread_anew() / kWarp); }
 
 // kRagged_: packs need not be whole. The two are types of their own because a kernel that holds the
 // code of both is slower by what its instructions take of their cache (16 bits: a tenth at 50 257).

@@ -174,7 +174,7 @@ template <bool kLog, class Job, int V, int K, int kMaybe>
 __global__ void __launch_bounds__(1024) softmax_across_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
   using Chunk = ChunkAcross<kLog, Job, V, K, K - kMaybe>;
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   const AcrossPlan& plan = job.plan;
   const AcrossPlace<V> of(plan, job.rows.rows, false);
   const SoftmaxAcrossRoom<F> room(memory, plan, V, of.group);
@@ -206,7 +206,7 @@ template <bool kLog, class Job, int V, int K>
 __global__ void __launch_bounds__(1024)
     softmax_across_long_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   const AcrossPlan& plan = job.plan;
   arrive_across(plan);
   const AcrossPlace<V> of(plan, job.rows.rows, true);

@@ -88,7 +88,7 @@ __device__ __forceinline__ void store_share(const SoftmaxDropoutJob<T>& job, con
 #pragma unroll
     for (int e = 0; e < V; ++e) {
       const bool kept = words[e / 4].w[e % 4] < job.keep;
-      set_bit_if(kept, bits, 1u << e);
+      or_if(kept, bits, 1u << e);
       values[e] = dropped_out(kept, values[e], job.keep_scale);
     }
     if (whole) write_words(job.y + i, narrow_words<T, V, false>(values));

@@ -100,7 +100,7 @@ struct GradChunkAcross {
 template <bool kLog, class Job, int V, int K>
 __global__ void __launch_bounds__(1024) grad_across_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   const AcrossPlan& plan = job.plan;
   const AcrossPlace<V> of(plan, job.rows.rows, false);
   const GradAcrossRoom<F> room(memory, plan, V, of.group);
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(1024) grad_across_kernel(const __grid_constant
 template <bool kLog, class Job, int V, int K>
 __global__ void __launch_bounds__(1024) grad_across_long_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   const AcrossPlan& plan = job.plan;
   arrive_across(plan);
   const AcrossPlace<V> of(plan, job.rows.rows, true);

@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
   using F = compute_t<In>;
   constexpr int V = S::kPack;
   constexpr bool kFetch = V > 1;
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   RowParts<F, F> sums(memory, plan);
   unsigned char* const room = memory + sums.bytes(plan.chunks);
   using Next = std::conditional_t<kFetch, NextChunk<In, S>, NoChunk>;
@@ -256,7 +256,7 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
     grad_long_kernel(const __grid_constant__ GradJob<In, Out> job, const LongRows plan) {
   using F = compute_t<In>;
   constexpr int V = S::kPack, R = S::kElements / V;
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   auto& shared = *reinterpret_cast<LongSums<F>*>(memory);
   F* const sums = shared.of_units;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;

@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
                      const __grid_constant__ ChunkRows plan) {
   using F = compute_t<In>;
   using Next = NextChunk<In, S>;
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   OfRow<F, F> sums(memory, plan);
   unsigned char* const room = memory + sums.bytes(plan.chunks);
   const Next next_y(room), next_dy(room + Next::bytes(plan.warps));

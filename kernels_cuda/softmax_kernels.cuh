@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kShortThreads, (short_blocks<Job, S>()))
   using F = typename Job::F;
   constexpr int V = S::kPack, G = S::kLanes;
   constexpr int kRows = kShortThreads / G;  // of a block
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   const int first = threadIdx.x / kWarp * (kWarp / G);  // of the warp, whose lanes stay together
   for (std::int64_t base = std::int64_t{blockIdx.x} * kRows + first; base < job.rows.rows;
        base += std::int64_t{gridDim.x} * kRows) {
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   using F = typename Job::F;
   using In = typename Job::In;
   constexpr int V = S::kPack;
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   __shared__ SoftmaxPart<F> parts[Job::kMostWarps];
   const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp, begin = chunk * kFoldChunk;
   const int left = static_cast<int>(job.rows.length) - begin;
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   using F = typename Job::F;
   using In = typename Job::In;
   constexpr int V = S::kPack;
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   RowParts<SoftmaxPart<F>, SoftmaxRow<F>> parts(memory, plan);
   unsigned char* const room = memory + parts.bytes(plan.chunks);
   const int chunk = static_cast<int>(blockIdx.x % plan.blocks) * plan.warps + threadIdx.x / kWarp;
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
       if constexpr (!kFetch) {
         return load_share(job, share, r, at, step_in, begin, room, x);
       } else {
-        Pack<In, V> packs[S::kElements / V];
+        Pack<In, S::kPack> packs[S::kElements / S::kPack];
         if (again) {
           share.load(at, 1, kPad<In>, packs);
         } else {

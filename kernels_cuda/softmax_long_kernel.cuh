@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
     softmax_long_kernel(const __grid_constant__ Job job, const LongRows plan) {
   using F = typename Job::F;
   constexpr int kShare = S::kElements;
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   LongShared<F>& shared = *reinterpret_cast<LongShared<F>*>(memory);
   F* const weights = reinterpret_cast<F*>(memory + sizeof(LongShared<F>));
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   using Room = PairRoom<Job, S>;
   using Waiting = typename Room::Waiting;
   using Next = typename Room::Next;
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   OfRow<F> parts(memory, plan);
   unsigned char* const room = memory + parts.bytes(plan.chunks);
   const Waiting waiting(room);

@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   using In = typename Job::In;
   using Room = TeamRoom<Job, S>;
   constexpr int V = S::kPack;
-  extern __shared__ __align__(16) unsigned char memory[];
+  TWINOPS_DYNAMIC_SHARED(memory);
   const int rows = static_cast<int>(job.rows.rows);
   typename Room::Relay relay(memory, plan);
   const typename Room::Rounds rounds(memory + relay.bytes(), Room::after_board(plan.board), rows);

@@ -33,9 +33,7 @@ class TeamBoard {
     const Words words = bit_cast<Words>(part);
 #pragma unroll
     for (int i = 0; i < kWords; ++i)
-      asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to->words + i),
-                   "l"(static_cast<unsigned long long>(turn + 1) << 32 | words.of[i])
-                   : "memory");
+      write_relaxed(to->words + i, static_cast<unsigned long long>(turn + 1) << 32 | words.of[i]);
   }
   // All lanes of a warp: waits for the team's parts of a turn, up to 2 * kWarp of them, and leaves
   // them in shared memory. A lane asks for two letters at once.
@@ -69,16 +67,7 @@ class TeamBoard {
   }
   __device__ __forceinline__ static bool read(const Letter* from, int turn, Part& part) {
     Letter letter;
-    if constexpr (kWords == 1)
-      asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];"
-                   : "=l"(letter.words[0])
-                   : "l"(from)
-                   : "memory");
-    else
-      asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
-                   : "=l"(letter.words[0]), "=l"(letter.words[1])
-                   : "l"(from)
-                   : "memory");
+    read_relaxed(from, letter.words);
     Words words;
     bool there = true;
 #pragma unroll

@@ -79,8 +79,7 @@ void run_cuda<UpdateLossScaling>(const UpdateLossScaling::Arguments& a, Executio
     return body;
   });
   if (state.scale == nullptr) return;
-  step_kernel<<<1, 1, 0, static_cast<cudaStream_t>(execution.stream)>>>(state);
-  check(cudaGetLastError(), "launch of the loss scale's step");
+  launch_grid("launch of the loss scale's step", step_kernel, 1, 1, 0, execution.stream, state);
   ++execution.launches;
 }
 
