@@ -1,0 +1,46 @@
+// bfloat16 as CUDA has it; see cuda_fp16.h.
+#pragma once
+
+#include "tests/emulator/cuda_runtime.h"
+
+struct __nv_bfloat16 {
+  std::uint16_t bits;
+};
+struct alignas(4) __nv_bfloat162 {
+  __nv_bfloat16 low, high;
+};
+constexpr std::uint16_t __bfloat16_as_ushort(__nv_bfloat16 b) { return b.bits; }
+constexpr float __bfloat162float(__nv_bfloat16 b) {
+  return std::bit_cast<float>(static_cast<unsigned>(b.bits) << 16);
+}
+constexpr __nv_bfloat16 __float2bfloat16_rn(float x) {
+  if (x != x) return {0x7fff};
+  const auto bits = std::bit_cast<unsigned>(x);
+  auto above = static_cast<std::uint16_t>(bits >> 16);
+  const unsigned rest = bits & 0xffff;
+  if (rest > 0x8000 || (rest == 0x8000 && above % 2 == 1)) ++above;  // it may carry, to infinity
+  return {above};
+}
+inline __nv_bfloat162 __floats2bfloat162_rn(float low, float high) {
+  return {__float2bfloat16_rn(low), __float2bfloat16_rn(high)};
+}
+inline __nv_bfloat16 __hmax_nan(__nv_bfloat16 a, __nv_bfloat16 b) {
+  const float x = __bfloat162float(a), y = __bfloat162float(b);
+  if (x != x || y != y) return {0x7fff};
+  if (x == y) return (a.bits & 0x8000) != 0 ? b : a;
+  return x < y ? b : a;
+}
+inline __nv_bfloat16 __hmin(__nv_bfloat16 a, __nv_bfloat16 b) {
+  const float x = __bfloat162float(a), y = __bfloat162float(b);
+  if (x != x && y != y) return {0x7fff};
+  if (x != x) return b;
+  if (y != y) return a;
+  if (x == y) return (a.bits & 0x8000) != 0 ? a : b;
+  return x < y ? a : b;
+}
+inline __nv_bfloat162 __hmax2_nan(__nv_bfloat162 a, __nv_bfloat162 b) {
+  return {__hmax_nan(a.low, b.low), __hmax_nan(a.high, b.high)};
+}
+inline __nv_bfloat162 __hmin2(__nv_bfloat162 a, __nv_bfloat162 b) {
+  return {__hmin(a.low, b.low), __hmin(a.high, b.high)};
+}

@@ -1,0 +1,181 @@
+// Memory, devices and launches.
+#include <cfenv>
+#include <cstdlib>
+#include <map>
+#include <thread>
+
+#include "tests/emulator/block.hpp"
+#include "tests/emulator/cuda_runtime.h"
+
+namespace {
+
+constexpr std::size_t kMostShared = 227 * 1024, kSharedUnasked = 48 * 1024, kMostParameters = 32764;
+constexpr int kProcessors = 4;
+
+thread_local cudaError_t last_error = cudaSuccess;
+cudaError_t said(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+// What kernels have been allowed.
+struct Allowed {
+  std::size_t shared = kSharedUnasked;
+  unsigned cluster = 8;
+};
+std::mutex mutex;
+std::map<const void*, Allowed>& allowed() {
+  static std::map<const void*, Allowed> all;
+  return all;
+}
+
+}  // namespace
+
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidConfiguration:
+      return "cudaErrorInvalidConfiguration";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    default:
+      return "cudaErrorInvalidValue";
+  }
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    default:
+      return "invalid argument";
+  }
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  return said(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  *properties = {"emulated GPU", 9, 0};
+  return cudaSetDevice(device);
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = kProcessors;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 9;
+      break;
+    case cudaDevAttrCooperativeLaunch:
+      *value = 1;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = kMostShared;
+      break;
+  }
+  return cudaSetDevice(device);
+}
+cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  *memory = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  return said(posix_memalign(memory, 256, bytes) == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFree(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  if (bytes > 0) std::memmove(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
+  if (bytes > 0) std::memset(to, value, bytes);
+  return cudaSuccess;
+}
+
+namespace twinops::emulator {
+
+cudaError_t set_attribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  const std::lock_guard lock(mutex);
+  Allowed& of = allowed()[kernel];
+  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+    if (value < 0 || static_cast<std::size_t>(value) > kMostShared)
+      return said(cudaErrorInvalidValue);
+    of.shared = std::max<std::size_t>(kSharedUnasked, static_cast<std::size_t>(value));
+  } else {
+    of.cluster = value != 0 ? 16 : 8;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::size_t parameters,
+                   const std::function<void()>& body) {
+  unsigned cluster = 1;
+  bool resident = false;
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config.attrs[i];
+    if (attribute.id == cudaLaunchAttributeCooperative)
+      resident = attribute.val.cooperative != 0;
+    else if (attribute.id == cudaLaunchAttributeClusterDimension)
+      cluster = attribute.val.clusterDim.x;
+  }
+  const unsigned x = config.gridDim.x, y = config.gridDim.y, z = config.gridDim.z;
+  const unsigned threads = config.blockDim.x * config.blockDim.y * config.blockDim.z;
+  Allowed may;
+  {
+    const std::lock_guard lock(mutex);
+    may = allowed()[kernel];
+  }
+  const std::uint64_t blocks = std::uint64_t{x} * y * z;
+  if (blocks == 0 || x > 0x7fffffffu || y > 65535 || z > 65535 || threads == 0 ||
+      threads > kMostThreads || config.dynamicSmemBytes > may.shared ||
+      parameters > kMostParameters || cluster == 0 || cluster > may.cluster || x % cluster != 0 ||
+      (resident && blocks > std::uint64_t{kProcessors} * kBlocksOfProcessor))
+    return said(cudaErrorInvalidConfiguration);
+
+  const Index grid{x, y, z}, block{config.blockDim.x, config.blockDim.y, config.blockDim.z};
+  const auto at_once = static_cast<unsigned>(resident ? blocks : cluster);
+  const auto run = [&](Company& company, unsigned rank, std::uint64_t number) {
+    std::fenv_t of_host;  // a device has no modes
+    std::feholdexcept(&of_host);
+    std::fesetenv(FE_DFL_ENV);
+    const Index at{static_cast<unsigned>(number % x), static_cast<unsigned>(number / x % y),
+                   static_cast<unsigned>(number / x / y)};
+    Block(company, rank, at, grid, block).run(body);
+    std::fesetenv(&of_host);
+  };
+  for (std::uint64_t first = 0; first < blocks; first += at_once) {
+    Company company(at_once, threads, config.dynamicSmemBytes);
+    if (at_once == 1) {
+      run(company, 0, first);
+      continue;
+    }
+    std::vector<std::thread> others;
+    for (unsigned rank = 0; rank < at_once; ++rank)
+      others.emplace_back([&, rank] { run(company, rank, first + rank); });
+    for (std::thread& thread : others) thread.join();
+  }
+  return cudaSuccess;
+}
+
+}  // namespace twinops::emulator

@@ -1,0 +1,41 @@
+// Rows of many chunks, a length or more for each of the ways in which the CUDA kernels bring warps
+// and blocks together over a row: every kernel row gives the reference's bits and writes nothing
+// else.
+#include "tests/support/softmax_rows.hpp"
+
+namespace twinops::test {
+namespace {
+
+constexpr std::uint64_t kSeed = 20261123;
+constexpr std::int64_t kChunk = 1024;
+
+using SoftmaxLongRows = SoftmaxRows;
+INSTANTIATE_TEST_SUITE_P(EveryOperatorAndType, SoftmaxLongRows, kSoftmaxRows, name_of_softmax);
+
+TEST_P(SoftmaxLongRows, Agree) {
+  const auto& [op, types] = GetParam();
+  for (const std::int64_t columns :
+       {2 * kChunk + 1, 5 * kChunk, 12 * kChunk + 7, 20 * kChunk, 33 * kChunk - 1, 65 * kChunk,
+        129 * kChunk + 8, 257 * kChunk - 5, 513 * kChunk, 1025 * kChunk + 3})
+    for (const std::int64_t offset : {0, 3})
+      for (const std::int64_t rows : {1, columns < 100 * kChunk ? 21 : 3}) {
+        const SoftmaxShape shape{rows, columns, offset};
+        compare_rows(softmax_problem(op, types, shape, proof::logits()), kSeed, shape.name());
+        if (HasFailure()) return;
+      }
+}
+
+// Further rows follow those out of exp's reach, which are taken twice.
+TEST_P(SoftmaxLongRows, AgreeOnRowsThatAreNotOrdinary) {
+  const auto& [op, types] = GetParam();
+  if (op.ends_with("_grad")) GTEST_SKIP() << "the backward passes know one kind of row";
+  for (const std::int64_t columns : {3 * kChunk + 1, 40 * kChunk, 130 * kChunk + 1, 600 * kChunk})
+    for (const auto& values : {proof::far(), proof::whole_range()}) {
+      const SoftmaxShape shape{5, columns};
+      compare_rows(softmax_problem(op, types, shape, values), kSeed, shape.name());
+      if (HasFailure()) return;
+    }
+}
+
+}  // namespace
+}  // namespace twinops::test
