@@ -5,6 +5,7 @@
 #include "kernels_cuda/softmax_kernels.cuh"
 #include "kernels_cuda/softmax_long_kernel.cuh"
 #include "kernels_cuda/softmax_pair_kernel.cuh"
+#include "kernels_cuda/softmax_staged_kernel.cuh"
 #include "kernels_cuda/softmax_team_kernel.cuh"
 #include "kernels_cuda/softmax_two_chunk_kernel.cuh"
 
@@ -36,6 +37,25 @@ void launch_short(const Job& job, Execution& execution) {
                 grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads,
                 detour_bytes<S>(job, kShortThreads), 1, job);
   });
+}
+
+// Rows that go through shared memory, a block's together; false if they are too long for that, or
+// lie apart. The job is simple, of 16 bits, and what it reads and writes is aligned alike.
+template <bool kLog, class Job>
+bool launch_staged(const Job& job, Execution& execution) {
+  if (job.rows.length > kMostStaged || !have_no_gaps(job.rows)) return false;
+  const auto length = static_cast<int>(job.rows.length);
+  bool launched = false;
+  with_staged_share(length, [&]<class S>(TypeTag<S>) {
+    constexpr int kRows = kStagedRows<S::kLanes>;
+    const std::int64_t blocks = (job.rows.rows + kRows - 1) / kRows;
+    launched = blocks == grid_of(blocks);
+    if (launched)
+      launch_rows(execution, softmax_staged_kernel<kLog, Job, S>, grid_of(blocks), kShortThreads,
+                  StagedRows<typename Job::In>::bytes(static_cast<std::size_t>(kRows * length)), 1,
+                  job);
+  });
+  return launched;
 }
 
 // A warp a row of two chunks; false if the second one is too long for that, or in float32 for any
@@ -140,8 +160,11 @@ void launch_softmax(const Job& job, Execution& execution) {
   constexpr bool kSimple = V > 1 && sizeof(typename Job::In) == 2;
   constexpr bool kNoFar = kSimple && !kHasFar<typename Job::In>;
   if (job.rows.length <= kFoldChunk)
-    return with_simple<kSimple>(
-        job, [&](const auto& it) { launch_short<kLog, V, kRagged>(it, execution); });
+    return with_simple<kSimple>(job, [&]<class It>(const It& it) {
+      if constexpr (It::kSimple && kRagged && std::is_same_v<typename Job::In, typename Job::Out>)
+        if (launch_staged<kLog>(it, execution)) return;
+      launch_short<kLog, V, kRagged>(it, execution);
+    });
   if constexpr (V >= 4)
     if (job.is_simple() && job.rows.length <= 2 * kFoldChunk) {
       using Simple = SimpleSoftmaxJob<typename Job::In, typename Job::Out>;
