@@ -244,6 +244,18 @@ TEST(EmulatorDeathTest, EndsWhatHasNoMeaning) {
   EXPECT_DEATH(launch({2, 32, 16, 2}, outside_kernel), "not in the cluster's shared memory");
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+__global__ void next_kernel(int* out) { out[threadIdx.x + 1] = 1; }
+TEST(EmulatorDeathTest, AddressSanitizerSeesWhatLiesBeyondAnAllocation) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 33 * sizeof(int)), cudaSuccess);
+  EXPECT_EQ(launch({1, 32}, next_kernel, static_cast<int*>(memory)), cudaSuccess);
+  EXPECT_DEATH(launch({1, 33}, next_kernel, static_cast<int*>(memory)), "heap-buffer-overflow");
+  cudaFree(memory);
+}
+#endif
+
 // Conversions in arithmetic of two kinds.
 TEST(Emulator, ConvertsAsNumericsDoes) {
   for (unsigned i = 0; i < 0x10000; ++i) {
