@@ -190,6 +190,22 @@ TEST(Rooms, TheCheckLeavesRightArrowsAlone) {
             Names{});
 }
 
+// What the emulator has a part of its own for (tests/emulator), the kernels say in one place each.
+TEST(Rooms, KernelsSayInOnePlaceWhatTheEmulatorReplaces) {
+  NEEDS_SOURCES;
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(source_folder() / "kernels_cuda")) {
+    const std::string name = entry.path().filename().string(), text = read(entry.path());
+    if (!is_source(entry.path()) || name == "ptx.cuh") continue;
+    ++files;
+    for (const char* word : {"asm(", "asm volatile(", "extern __shared__", "<<<"})
+      EXPECT_EQ(text.find(word), std::string::npos) << name << ": " << word;
+  }
+  EXPECT_GT(files, 60) << "few files were looked at";
+  const std::string ptx = read(source_folder() / "kernels_cuda/ptx.cuh");
+  EXPECT_NE(ptx.find("asm volatile("), std::string::npos);
+}
+
 // The names that an operator's parts may have: its own, or that of a sibling with whom it shares a
 // file: log_softmax_grad has parts in log_softmax, softmax_grad and softmax.
 Names siblings(const std::string& op) {
