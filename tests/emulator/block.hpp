@@ -7,7 +7,6 @@
 #include <csetjmp>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <vector>
 

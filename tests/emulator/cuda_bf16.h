@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tests/emulator/cuda_runtime.h"
+#include "tests/emulator/order.hpp"
 
 struct __nv_bfloat16 {
   std::uint16_t bits;
@@ -24,23 +25,13 @@ constexpr __nv_bfloat16 __float2bfloat16_rn(float x) {
 inline __nv_bfloat162 __floats2bfloat162_rn(float low, float high) {
   return {__float2bfloat16_rn(low), __float2bfloat16_rn(high)};
 }
-inline __nv_bfloat16 __hmax_nan(__nv_bfloat16 a, __nv_bfloat16 b) {
-  const float x = __bfloat162float(a), y = __bfloat162float(b);
-  if (x != x || y != y) return {0x7fff};
-  if (x == y) return (a.bits & 0x8000) != 0 ? b : a;
-  return x < y ? b : a;
-}
-inline __nv_bfloat16 __hmin(__nv_bfloat16 a, __nv_bfloat16 b) {
-  const float x = __bfloat162float(a), y = __bfloat162float(b);
-  if (x != x && y != y) return {0x7fff};
-  if (x != x) return b;
-  if (y != y) return a;
-  if (x == y) return (a.bits & 0x8000) != 0 ? a : b;
-  return x < y ? a : b;
-}
 inline __nv_bfloat162 __hmax2_nan(__nv_bfloat162 a, __nv_bfloat162 b) {
-  return {__hmax_nan(a.low, b.low), __hmax_nan(a.high, b.high)};
+  return twinops::emulator::each_of_two(a, b, [](__nv_bfloat16 x, __nv_bfloat16 y) {
+    return twinops::emulator::greater_or_nan(x, y, __bfloat162float);
+  });
 }
 inline __nv_bfloat162 __hmin2(__nv_bfloat162 a, __nv_bfloat162 b) {
-  return {__hmin(a.low, b.low), __hmin(a.high, b.high)};
+  return twinops::emulator::each_of_two(a, b, [](__nv_bfloat16 x, __nv_bfloat16 y) {
+    return twinops::emulator::lesser(x, y, __bfloat162float);
+  });
 }

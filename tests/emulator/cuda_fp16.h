@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tests/emulator/cuda_runtime.h"
+#include "tests/emulator/order.hpp"
 
 struct __half {
   std::uint16_t bits;
@@ -54,23 +55,12 @@ inline float2 __half22float2(__half2 two) {
   return {__half2float(two.low), __half2float(two.high)};
 }
 
-inline __half __hmax_nan(__half a, __half b) {
-  const float x = __half2float(a), y = __half2float(b);
-  if (x != x || y != y) return {0x7fff};
-  if (x == y) return (a.bits & 0x8000) != 0 ? b : a;
-  return x < y ? b : a;
-}
-inline __half __hmin(__half a, __half b) {
-  const float x = __half2float(a), y = __half2float(b);
-  if (x != x && y != y) return {0x7fff};
-  if (x != x) return b;
-  if (y != y) return a;
-  if (x == y) return (a.bits & 0x8000) != 0 ? a : b;
-  return x < y ? a : b;
-}
 inline __half2 __hmax2_nan(__half2 a, __half2 b) {
-  return {__hmax_nan(a.low, b.low), __hmax_nan(a.high, b.high)};
+  return twinops::emulator::each_of_two(a, b, [](__half x, __half y) {
+    return twinops::emulator::greater_or_nan(x, y, __half2float);
+  });
 }
 inline __half2 __hmin2(__half2 a, __half2 b) {
-  return {__hmin(a.low, b.low), __hmin(a.high, b.high)};
+  return twinops::emulator::each_of_two(
+      a, b, [](__half x, __half y) { return twinops::emulator::lesser(x, y, __half2float); });
 }

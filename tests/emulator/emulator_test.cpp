@@ -194,6 +194,26 @@ TEST(Emulator, HasNoneOfTheHostsModes) {
   EXPECT_EQ(to_bits(out), 0x3fd55555u);  // the next one if it were rounded up
 }
 
+TEST(Emulator, OrdersNumbersOf16Bits) {
+  const std::uint16_t zero = 0, minus_zero = 0x8000, one = 0x3c00, infinity = 0x7c00, nan = 0x7e00;
+  const auto greater = [](std::uint16_t a, std::uint16_t b) {
+    return __hmax2_nan({{a}, {b}}, {{b}, {a}});
+  };
+  const auto lesser = [](std::uint16_t a, std::uint16_t b) {
+    return __hmin2({{a}, {b}}, {{b}, {a}});
+  };
+  const auto both = [](__half2 two, std::uint16_t expected) {
+    return two.low.bits == expected && two.high.bits == expected;
+  };
+  EXPECT_TRUE(both(greater(zero, minus_zero), zero));
+  EXPECT_TRUE(both(lesser(zero, minus_zero), minus_zero));
+  EXPECT_TRUE(both(greater(one, infinity), infinity));
+  EXPECT_TRUE(both(lesser(one, infinity), one));
+  EXPECT_TRUE(both(greater(one, nan), 0x7fff));
+  EXPECT_TRUE(both(lesser(one, nan), one));
+  EXPECT_TRUE(both(lesser(nan, nan), 0x7fff));
+}
+
 struct Large {
   char bytes[32765];
 };

@@ -18,6 +18,24 @@ cudaError_t said(cudaError_t error) {
   return error;
 }
 
+struct Message {
+  cudaError_t error;
+  const char *name, *text;
+};
+const Message& message_of(cudaError_t error) {
+  static constexpr Message kMessages[] = {
+      {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+      {cudaSuccess, "cudaSuccess", "no error"},
+      {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+      {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
+       "invalid configuration argument"},
+      {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+  };
+  for (const Message& message : kMessages)
+    if (message.error == error) return message;
+  return kMessages[0];
+}
+
 // What kernels have been allowed.
 struct Allowed {
   std::size_t shared = kSharedUnasked;
@@ -32,34 +50,8 @@ std::map<const void*, Allowed>& allowed() {
 }  // namespace
 
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
-const char* cudaGetErrorName(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess:
-      return "cudaSuccess";
-    case cudaErrorMemoryAllocation:
-      return "cudaErrorMemoryAllocation";
-    case cudaErrorInvalidConfiguration:
-      return "cudaErrorInvalidConfiguration";
-    case cudaErrorInvalidDevice:
-      return "cudaErrorInvalidDevice";
-    default:
-      return "cudaErrorInvalidValue";
-  }
-}
-const char* cudaGetErrorString(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess:
-      return "no error";
-    case cudaErrorMemoryAllocation:
-      return "out of memory";
-    case cudaErrorInvalidConfiguration:
-      return "invalid configuration argument";
-    case cudaErrorInvalidDevice:
-      return "invalid device ordinal";
-    default:
-      return "invalid argument";
-  }
-}
+const char* cudaGetErrorName(cudaError_t error) { return message_of(error).name; }
+const char* cudaGetErrorString(cudaError_t error) { return message_of(error).text; }
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;

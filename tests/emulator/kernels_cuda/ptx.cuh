@@ -4,7 +4,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <stdexcept>
 
 #include "numerics/scalar.hpp"
 #include "tests/emulator/block.hpp"
