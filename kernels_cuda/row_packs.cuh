@@ -23,7 +23,7 @@ __device__ __forceinline__ void unrolled(F&& f) {
 }
 
 // V elements that move as one: 16 bytes, kept as words (16-bit elements on their own would cost an
-// instruction each to put together), or one element.
+// instruction each to put together), a word of two, or one element.
 template <class T, int V>
 struct alignas(16) Pack {
   static_assert(V * sizeof(T) == 16);
@@ -32,6 +32,13 @@ struct alignas(16) Pack {
 template <class T>
 struct Pack<T, 1> {
   T element;
+};
+template <class T, int V>
+inline constexpr bool kTwoOf16Bits = V == 2 && sizeof(T) == 2;
+template <class T>
+requires kTwoOf16Bits<T, 2>
+struct Pack<T, 2> {
+  std::uint32_t word;
 };
 
 template <class T, int V>
@@ -45,10 +52,14 @@ __device__ __forceinline__ Pack<T, V> read_pack(const T* from) {
 template <class T, int V>
 __device__ __forceinline__ void forget_pack(Pack<T, V>& pack) {
   const unsigned zero = gridDim.z - 1;
-  pack.words.x ^= zero;
-  pack.words.y ^= zero;
-  pack.words.z ^= zero;
-  pack.words.w ^= zero;
+  if constexpr (kTwoOf16Bits<T, V>) {
+    pack.word ^= zero;
+  } else {
+    pack.words.x ^= zero;
+    pack.words.y ^= zero;
+    pack.words.z ^= zero;
+    pack.words.w ^= zero;
+  }
 }
 template <class T, int V>
 __device__ __forceinline__ Pack<T, V> pack_of(T value) {
@@ -88,6 +99,10 @@ template <class T, int V>
 __device__ __forceinline__ void widen_pack(const Pack<T, V>& pack, compute_t<T>* x) {
   if constexpr (V == 1) {
     x[0] = widen(pack.element);
+  } else if constexpr (kTwoOf16Bits<T, V>) {
+    const float2 two = widen_two(pack.word, T{});
+    x[0] = two.x;
+    x[1] = two.y;
   } else if constexpr (sizeof(T) == 2) {
     const std::uint32_t words[4] = {pack.words.x, pack.words.y, pack.words.z, pack.words.w};
 #pragma unroll
@@ -125,7 +140,7 @@ __device__ __forceinline__ std::uint32_t lesser_two(std::uint32_t a, std::uint32
   return *reinterpret_cast<const std::uint32_t*>(&two);
 }
 
-// V elements as they are stored, V > 1: 8 to 32 bytes.
+// V elements as they are stored, V > 1: 4 to 32 bytes.
 template <class T, int V>
 struct Words {
   static constexpr int kCount = V * static_cast<int>(sizeof(T)) / 4;

@@ -1,6 +1,7 @@
-// The kernels of softmax_grad and log_softmax_grad: short rows, rows and long rows as in
-// softmax_kernels.cuh, with a plain folded sum in place of the joined parts. Long rows keep y and
-// dy in shared memory as far as they fit; the rest is read twice, the second time mostly from L2.
+// The kernels of softmax_grad and log_softmax_grad: short rows, staged rows, rows and long rows as
+// in softmax_kernels.cuh, with a plain folded sum in place of the joined parts. Long rows keep y
+// and dy in shared memory as far as they fit; the rest is read twice, the second time mostly from
+// L2.
 #pragma once
 
 #include "kernels_cuda/long_rows.cuh"
@@ -87,7 +88,7 @@ struct GradShare {
     // Half of a row's instructions would go into the whole exp(). Float32, share of the copy rate
     // with it throughout and so: 1025 columns 0.78 and 0.85, 8193 0.91 and 1.00, 100 001 0.91 and
     // 0.96, 262 144 0.89 and 0.92; only 50 257 lost, 0.94 to 0.93.
-    if constexpr (!kLog || sizeof(In) == 8 || V == 1)
+    if constexpr (!kLog || sizeof(In) * V < 4 || sizeof(In) == 8)
       store_by(whole);
     else if (__all_sync(kAllLanes, y_magnitude() <= ExpTable<F>::kNormal))
       store_by([&](F y, F dy) { return normal_log_softmax_grad<In>(y, dy, sum, scale); });
@@ -101,14 +102,19 @@ struct GradShare {
   // The greatest |y|, NaN if one is; not of float64.
   __device__ __forceinline__ F y_magnitude() const {
     std::uint32_t most = 0;  // as bits, of which those of a NaN are the greatest
+    const auto take = [&](std::uint32_t word) {
+      if constexpr (sizeof(In) == 4)
+        most = max(most, word & 0x7fffffffu);
+      else
+        most = greater_two<In>(most, word & 0x7fff7fffu);
+    };
 #pragma unroll
     for (int r = 0; r < R; ++r)
-      for (const std::uint32_t word : {y[r].words.x, y[r].words.y, y[r].words.z, y[r].words.w}) {
-        if constexpr (sizeof(In) == 4)
-          most = max(most, word & 0x7fffffffu);
-        else
-          most = greater_two<In>(most, word & 0x7fff7fffu);
-      }
+      if constexpr (sizeof(y[r]) == 4)
+        take(bit_cast<std::uint32_t>(y[r]));
+      else
+        for (const std::uint32_t word : {y[r].words.x, y[r].words.y, y[r].words.z, y[r].words.w})
+          take(word);
     if constexpr (sizeof(In) == 4) {
       return __uint_as_float(most);
     } else {

@@ -3,8 +3,23 @@
 
 #include "kernels_cuda/kernel.hpp"
 #include "kernels_cuda/softmax_grad_pair_kernel.cuh"
+#include "kernels_cuda/softmax_grad_staged_kernel.cuh"
 
 namespace twinops {
+
+// Rows that go through shared memory; false if they are too long for that, or lie apart. What the
+// job reads and writes is aligned alike.
+template <bool kLog, class In>
+bool launch_staged_grad(const GradJob<In, In>& job, Execution& execution) {
+  constexpr int kMost = sizeof(In) == 2 ? 895 : 127;
+  constexpr int kBytes = 10 * 1024;  // of y and of dy, of a block
+  if (job.rows.length > kMost || !can_be_staged<In>(job.rows)) return false;
+  const auto length = static_cast<int>(job.rows.length);
+  with_staged_share<In, false, kMost>(length, [&]<class S>(TypeTag<S>) {
+    launch_staged_rows<S>(grad_staged_kernel<kLog, In, S>, job, 2, kBytes, execution);
+  });
+  return true;
+}
 
 // With blocks that stay and take row after row, with `fetched` bytes of a block's shared memory;
 // false if they have no room.
@@ -63,6 +78,8 @@ void launch_long_grad(const GradJob<In, Out>& job, Execution& execution) {
 template <bool kLog, int V, bool kRagged, class In, class Out>
 void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
   using S = ChunkShare<V, kRagged>;
+  if constexpr (V >= 4 && kRagged && std::is_same_v<In, Out>)
+    if (launch_staged_grad<kLog>(job, execution)) return;
   if (job.rows.length <= kFoldChunk)
     return with_short_share<V, kRagged, Shapes::backward>(
         job.rows.length, [&]<class Short>(TypeTag<Short>) {

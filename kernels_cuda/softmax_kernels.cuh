@@ -1,6 +1,6 @@
 // The kernels of softmax and log_softmax. All take a row in the same order (docs/softmax.md):
 //   short rows   up to a chunk: 2^k lanes a row, several rows a warp (short_rows.cuh)
-//   staged rows  up to a tenth of a chunk, of 16 bits, side by side (softmax_staged_kernel.cuh)
+//   staged rows  up to half a chunk, that begin anywhere, side by side (softmax_staged_kernel.cuh)
 //   two chunks   simple rows of 16 bits, a warp a row (softmax_two_chunk_kernel.cuh)
 //   rows         a chunk a warp, everything in the registers of a block or of a cluster of blocks
 //   pairs        two chunks a warp of a cluster (softmax_pair_kernel.cuh)

@@ -39,23 +39,20 @@ void launch_short(const Job& job, Execution& execution) {
   });
 }
 
-// Rows that go through shared memory, a block's together; false if they are too long for that, or
-// lie apart. The job is simple, of 16 bits, and what it reads and writes is aligned alike.
+// Rows that go through shared memory; false if they are too long for that, or lie apart. The job is
+// simple, and what it reads and writes is aligned alike.
 template <bool kLog, class Job>
 bool launch_staged(const Job& job, Execution& execution) {
-  if (job.rows.length > kMostStaged || !have_no_gaps(job.rows)) return false;
+  using In = typename Job::In;
+  constexpr bool kHalf = sizeof(In) == 2;
+  constexpr int kMost = kHalf ? 575 : 127;
+  constexpr int kBytes = (kHalf ? 12 : 16) * 1024;  // of a block
+  if (job.rows.length > kMost || !can_be_staged<In>(job.rows)) return false;
   const auto length = static_cast<int>(job.rows.length);
-  bool launched = false;
-  with_staged_share(length, [&]<class S>(TypeTag<S>) {
-    constexpr int kRows = kStagedRows<S::kLanes>;
-    const std::int64_t blocks = (job.rows.rows + kRows - 1) / kRows;
-    launched = blocks == grid_of(blocks);
-    if (launched)
-      launch_rows(execution, softmax_staged_kernel<kLog, Job, S>, grid_of(blocks), kShortThreads,
-                  StagedRows<typename Job::In>::bytes(static_cast<std::size_t>(kRows * length)), 1,
-                  job);
+  with_staged_share<In, kHalf, kMost>(length, [&]<class S>(TypeTag<S>) {
+    launch_staged_rows<S>(softmax_staged_kernel<kLog, Job, S>, job, 1, kBytes, execution);
   });
-  return launched;
+  return true;
 }
 
 // A warp a row of two chunks; false if the second one is too long for that, or in float32 for any
@@ -159,17 +156,17 @@ void launch_softmax(const Job& job, Execution& execution) {
   // 32768 0.84 to 0.82: one axis to count along spills registers).
   constexpr bool kSimple = V > 1 && sizeof(typename Job::In) == 2;
   constexpr bool kNoFar = kSimple && !kHasFar<typename Job::In>;
+  constexpr bool kSameType = std::is_same_v<typename Job::In, typename Job::Out>;
+  using Simple = SimpleSoftmaxJob<typename Job::In, typename Job::Out>;
+  if constexpr (V >= 4 && kRagged && kSameType)
+    if (job.is_simple() && launch_staged<kLog>(static_cast<const Simple&>(job), execution)) return;
   if (job.rows.length <= kFoldChunk)
-    return with_simple<kSimple>(job, [&]<class It>(const It& it) {
-      if constexpr (It::kSimple && kRagged && std::is_same_v<typename Job::In, typename Job::Out>)
-        if (launch_staged<kLog>(it, execution)) return;
-      launch_short<kLog, V, kRagged>(it, execution);
-    });
+    return with_simple<kSimple>(
+        job, [&](const auto& it) { launch_short<kLog, V, kRagged>(it, execution); });
   if constexpr (V >= 4)
-    if (job.is_simple() && job.rows.length <= 2 * kFoldChunk) {
-      using Simple = SimpleSoftmaxJob<typename Job::In, typename Job::Out>;
-      if (launch_two_chunks<kLog, V, kRagged>(static_cast<const Simple&>(job), execution)) return;
-    }
+    if (job.is_simple() && job.rows.length <= 2 * kFoldChunk &&
+        launch_two_chunks<kLog, V, kRagged>(static_cast<const Simple&>(job), execution))
+      return;
   const auto plans = [&](int of_block, int of_warp) {
     return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
   };
@@ -179,7 +176,7 @@ void launch_softmax(const Job& job, Execution& execution) {
   };
   const bool fits = plans(kOfBlock, 1), alone = fits && plan.blocks == 1;
   if (alone && !leaves_room<typename Job::In>(plan.chunks)) return launch_alone();
-  if constexpr (V > 1 && std::is_same_v<typename Job::In, typename Job::Out>) {
+  if constexpr (V > 1 && kSameType) {
     constexpr std::size_t kSize = sizeof(typename Job::In);
     // In 16 bits, where rows from here on are faster so, be there one or thousands.
     constexpr std::int64_t kAhead = (kRagged ? 128 : 64) * kFoldChunk;

@@ -124,6 +124,29 @@ __device__ __forceinline__ LaneRange<F> range_of(const F (&x)[N]) {
   return {max, -kInfinity<F>};
 }
 
+// What join makes of all 16-bit elements of packs, two at a time.
+template <class In, int R, int V, class Join>
+__device__ __forceinline__ float over_packs(const Pack<In, V> (&packs)[R], Join&& join) {
+  if constexpr (kTwoOf16Bits<In, V>) {
+    std::uint32_t two = packs[0].word;
+#pragma unroll
+    for (int r = 1; r < R; ++r) two = join(two, packs[r].word);
+    return widen_two(join(two, two >> 16 | two << 16), In{}).x;
+  } else {
+    std::uint32_t two[4 * R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const uint4 words = packs[r].words;
+      two[4 * r] = join(words.x, words.y);
+      two[4 * r + 1] = join(words.z, words.w);
+    }
+#pragma unroll
+    for (int r = 0; r < R; ++r)
+      two[0] = join(two[4 * r], r == 0 ? two[1] : join(two[0], two[4 * r + 1]));
+    return widen_two(join(two[0], two[0] >> 16 | two[0] << 16), In{}).x;
+  }
+}
+
 // Widens packs. `full`: nothing in the warp's packs is beyond the row.
 template <class S, class In, int R, int V, class F>
 __device__ __forceinline__ LaneRange<F> widen_share(const Pack<In, V> (&packs)[R], bool full,
@@ -133,21 +156,8 @@ __device__ __forceinline__ LaneRange<F> widen_share(const Pack<In, V> (&packs)[R
   if constexpr (sizeof(In) != 2 || V == 1) {
     return range_of(x);
   } else {
-    const auto over = [&](auto&& join) {
-      std::uint32_t two[4 * R];
-#pragma unroll
-      for (int r = 0; r < R; ++r) {
-        const uint4 words = packs[r].words;
-        two[4 * r] = join(words.x, words.y);
-        two[4 * r + 1] = join(words.z, words.w);
-      }
-#pragma unroll
-      for (int r = 0; r < R; ++r)
-        two[0] = join(two[4 * r], r == 0 ? two[1] : join(two[0], two[4 * r + 1]));
-      return widen_two(join(two[0], two[0] >> 16 | two[0] << 16), In{}).x;
-    };
-    LaneRange<F> range{over(greater_two<In>), -kInfinity<F>};
-    if (full) range.min = over(lesser_two<In>);
+    LaneRange<F> range{over_packs(packs, greater_two<In>), -kInfinity<F>};
+    if (full) range.min = over_packs(packs, lesser_two<In>);
     return range;
   }
 }
@@ -199,14 +209,19 @@ __device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& shar
 // The sum of a chunk's weights under its maximum. x becomes the weights, unless it is kept. min: of
 // the lane. none: the warp has no elements; their weights are nobody's. Said of 16-bit types, where
 // instructions are the limit; in float32 the branch spilled registers (log_softmax 0.58 at 50257).
-template <bool kKeepX, class S, class In, class F>
-__device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min, bool none = false) {
+// is_of_row(i): whether x[i] counts, which min is then the least of; else it is the pad.
+struct EveryElement {
+  __device__ __forceinline__ constexpr bool operator()(int) const { return true; }
+};
+template <bool kKeepX, class S, class In, class F, class IsOfRow = EveryElement>
+__device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min, bool none = false,
+                                   IsOfRow&& is_of_row = {}) {
   F s[S::kPack];
   const auto weigh_by = [&](auto&& weight_of) {  // and fold at once: all weights are too many
     F w[S::kElements];
 #pragma unroll
     for (int i = 0; i < S::kElements; ++i) {
-      w[i] = weight_of(x[i]);
+      w[i] = weight_of(i);
       if constexpr (!kKeepX) x[i] = w[i];
     }
     fold_places<S::kElements, S::kPack>(w);
@@ -215,12 +230,12 @@ __device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min, bool none
   };
   const F magic = weight_magic(max);
   if (sizeof(In) == 2 && S::kPack > 1 && __all_sync(kAllLanes, weight_is_normal(min, magic))) {
-    weigh_by([&](F x) { return normal_weight<In>(x, magic); });
+    weigh_by([&](int i) { return is_of_row(i) ? normal_weight<In>(x[i], magic) : F(0); });
   } else if (none) {
     return F(0);
   } else {
     const WeightScale<F> scale = weight_scale(max);
-    weigh_by([&](F x) { return weight<In>(x, scale); });
+    weigh_by([&](int i) { return weight<In>(x[i], scale); });
   }
   return fold_over_lanes<S::kLanes>(s);
 }

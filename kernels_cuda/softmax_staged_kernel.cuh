@@ -1,10 +1,6 @@
-// softmax and log_softmax of short rows of 16 bits that begin anywhere, where they lie side by side
-// (staged_rows.cuh). Rows that are read from global memory by their own lanes have up to 16 edge
-// elements each, which for rows of a few packs is most of the work. Share of the copy rate on an
-// H200, float16, so and then staged: 10 columns 0.27 and 0.62, 21 0.30 and 0.76, 33 0.40 and 0.82,
-// 65 0.61 and 0.80, 77 0.68 and 0.86, 103 0.77 and 0.86; from 105 columns on nothing is gained.
-// Tried and left: eight lanes a row (65 columns 0.65), four (110 columns, log_softmax: a loss); one
-// block of a multiprocessor more or less.
+// softmax and log_softmax of short rows that begin anywhere, where they lie side by side
+// (staged_rows.cuh). Rows that their own lanes read from global memory have up to 16 edge elements
+// each, which for rows of a few packs is most of the work.
 #pragma once
 
 #include "kernels_cuda/softmax_kernels.cuh"
@@ -12,37 +8,56 @@
 
 namespace twinops {
 
-// S: how a row lies in lanes.
+// A lane's share of a row in shared memory.
+template <class S, class In, class F>
+__device__ __forceinline__ LaneRange<F> load_staged(const S& share, const In* at,
+                                                    F (&x)[S::kElements]) {
+  constexpr int V = S::kPack, R = S::kElements / V;
+  Pack<In, V> packs[R];
+  share.load(at, packs);
+  F least = -kInfinity<F>;
+  if constexpr (V == 2) {
+    Pack<In, V> padded[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) padded[r] = packs[r];
+    share.pad(bit_cast<In>(static_cast<std::uint16_t>(kPad<In>.bits & 0x7fff)), padded);
+    least = over_packs(padded, lesser_two<In>);
+  }
+  share.pad(kPad<In>, packs);
+  return {widen_share<S>(packs, false, x).max, least};
+}
+
+// S: a StagedShare.
 template <bool kLog, class Job, class S>
 __global__ void __launch_bounds__(kShortThreads, (short_blocks<Job, S>()))
-    softmax_staged_kernel(const __grid_constant__ Job job) {
+    softmax_staged_kernel(const __grid_constant__ Job job, const int rounds) {
   using F = typename Job::F;
   using In = typename Job::In;
-  constexpr int G = S::kLanes;
   TWINOPS_DYNAMIC_SHARED(memory);
-  const auto length = static_cast<int>(job.rows.length);
-  const std::int64_t first = std::int64_t{blockIdx.x} * kStagedRows<G>;
-  const auto rows = static_cast<int>(min(std::int64_t{kStagedRows<G>}, job.rows.rows - first));
-  const StagedRows<In> staged(memory, job.x + first * length, rows * length);
-  staged.fetch(job.x + first * length);
+  const StagedBlock<S> block(job.rows, rounds);
+  const StagedRows<In> staged(memory, job.x + block.begin, block.count);
+  staged.fetch(job.x + block.begin);
+  staged.wait();
 
-  const int r = staged_row<G>();
-  const S share(staged.elements(), r < rows ? length : 0, threadIdx.x % G);
-  Pack<In, 1> packs[S::kElements];
-  F x[S::kElements];
-  share.load(staged.elements() + r * length, 1, kPad<In>, packs);
-  LaneRange<F> range = widen_share<S>(packs, share.full(), x);
-  F max = greatest_of_lanes<G>(range.max);
-  if (kMeetsFar<Job> && kind_of_row(max) == RowKind::far) {
-    range = moved<S>(range, max, x);
-    max = F(0);
-  }
-  const F sum = weigh<kLog, S, In>(x, max, range.min);
-  const auto row = finish_row<kLog, In>(SoftmaxPart<F>{max, sum});
   Job here = job;
-  here.out = staged.elements();
-  store_share<kLog>(here, share, r * length, 1, x, row.max, row.last);
-  staged.store(job.out + first * length);
+  here.out = staged.memory();
+#pragma unroll 1
+  for (int r = staged_row<S>(block.length); r < block.rows; r += kStagedRows<S>) {
+    const int begin = staged.shift() + r * block.length;
+    const S share(begin, block.length, threadIdx.x % S::kLanes);
+    F x[S::kElements];
+    LaneRange<F> range = load_staged(share, staged.memory() + begin, x);
+    F max = greatest_of_lanes<S::kLanes>(range.max);
+    if (kMeetsFar<Job> && kind_of_row(max) == RowKind::far) {
+      range = moved<S>(range, max, x);
+      max = F(0);
+    }
+    const auto is_of_row = [&](int i) { return share.has(i); };
+    const F sum = weigh<kLog, S, In>(x, max, range.min, false, is_of_row);
+    const auto row = finish_row<kLog, In>(SoftmaxPart<F>{max, sum});
+    store_share<kLog>(here, share, begin, 1, x, row.max, row.last);
+  }
+  staged.store(job.out + block.begin);
 }
 
 }  // namespace twinops

@@ -1,12 +1,12 @@
 // Short rows that lie side by side without a gap, on their way through a block's shared memory.
 // What travels is 16 bytes at a time whatever the rows' length, and lanes take their elements from
-// there one by one: a row needs no packs, edges or shuffles of its own.
+// there in words of 4: a row needs no long edges, and no shuffles for them.
 #pragma once
 
 #include <cuda_pipeline_primitives.h>
 
+#include "kernels_cuda/row_packs.cuh"
 #include "kernels_cuda/row_plan.cuh"
-#include "kernels_cuda/row_share.cuh"
 #include "operators/softmax_rows.hpp"
 #include "operators/types.hpp"
 
@@ -24,20 +24,26 @@ class StagedRows {
   __device__ __forceinline__ StagedRows(void* memory, const T* from, int count)
       : count_(count),
         shift_(static_cast<int>(reinterpret_cast<std::uintptr_t>(from) / sizeof(T) % kPack)),
-        elements_(static_cast<T*>(memory) + shift_) {}
+        memory_(static_cast<T*>(memory)) {}
 
-  __device__ __forceinline__ T* elements() const { return elements_; }
-  // All threads of the block; every one may then read and write every element.
+  __device__ __forceinline__ T* memory() const { return memory_; }
+  // Where the first one lies.
+  __device__ __forceinline__ int shift() const { return shift_; }
+
+  // All threads of the block; every one may read and write every element once it has waited.
   __device__ __forceinline__ void fetch(const T* from) const {
-    copy(elements_, from, [](T* to, const T* pack) { __pipeline_memcpy_async(to, pack, 16); });
+    copy(memory_ + shift_, from,
+         [](T* to, const T* pack) { __pipeline_memcpy_async(to, pack, 16); });
     __pipeline_commit();
+  }
+  __device__ __forceinline__ static void wait() {
     __pipeline_wait_prior(0);
     __syncthreads();
   }
   // All threads, once they have written. To memory that is aligned as that they came from.
   __device__ __forceinline__ void store(T* to) const {
     __syncthreads();
-    copy(to, elements_, [](T* pack, const T* from) {
+    copy(to, memory_ + shift_, [](T* pack, const T* from) {
       *reinterpret_cast<uint4*>(pack) = *reinterpret_cast<const uint4*>(from);
     });
   }
@@ -58,44 +64,183 @@ class StagedRows {
   }
 
   int count_, shift_;
-  T* elements_;
+  T* memory_;
 };
 
-// Calls launch(TypeTag<Share>) with how a row of `length` lies in lanes: one up to 48 elements, two
-// up to kMostStaged, whose share is the fewest of a multiple of four that hold it.
-inline constexpr int kMostStaged = 104;
-template <int G, int R, class Launch>
-void with_staged_elements(int length, Launch&& launch) {
-  constexpr int kMost = G == 1 ? 48 : kMostStaged;
-  if constexpr (G * R < kMost)
-    if (length > G * R) return with_staged_elements<G, R + 4>(length, launch);
-  launch(TypeTag<Share<G, R, 1, false>>());
+// How a row of up to kMost elements lies in G lanes, R words each: the ring of row_share.cuh, which
+// no row comes round. Every row has elements for kFilled words of a lane, or one more. A word is an
+// element of float32 or two of 16 bits, one of which may be another row's, and is then neither read
+// nor written.
+template <class T, int G, int R, int kFilled>
+class StagedShare {
+ public:
+  using Element = T;
+  static constexpr int V = 4 / sizeof(T);
+  static constexpr int kElements = R * V, kLanes = G, kPack = V;
+  static constexpr int kLeast = kFilled * G * V, kMost = R * G * V - (V - 1);
+  static constexpr bool kRagged = false;  // of packs of 16 bytes
+  static constexpr int kEdges = 0;
+
+  // Of the row of `length` that begins with element `begin` of the block's memory.
+  __device__ __forceinline__ StagedShare(int begin, int length, int lane)
+      : lane_(lane), left_(length), shift_(begin & (V - 1)) {}
+
+  __device__ __forceinline__ StagedShare cut_to(int left) const {
+    StagedShare share = *this;
+    share.left_ = left;
+    return share;
+  }
+  __device__ __forceinline__ int left() const { return left_; }
+  __device__ __forceinline__ int lane() const { return lane_; }
+
+  // Whether the lane's element i is the row's.
+  __device__ __forceinline__ bool has(int i) const {
+    return inside(i / V) || (i % V == 0 ? has_first(i / V) : has_last(i / V));
+  }
+
+  // From `at` on, the row's first element; 0 beyond it.
+  __device__ __forceinline__ void load(const T* at, Pack<T, V> (&packs)[R]) const {
+    const T* const mine = at + element(0);
+    unrolled<R>([&](auto r) {
+      const T* const from = mine + r * kApart;
+      std::uint32_t word = 0;
+      if (inside(r) || (has_first(r) && has_last(r)))
+        word = *reinterpret_cast<const std::uint32_t*>(from);
+      else if (V == 2 && has_first(r))
+        word = bits_of(from[0]);
+      else if (V == 2 && has_last(r))
+        word = bits_of(from[V - 1]) << 16;
+      packs[r] = bit_cast<Pack<T, V>>(word);
+    });
+  }
+  // Makes what is beyond the row, and is 0, `value`.
+  __device__ __forceinline__ void pad(T value, Pack<T, V> (&packs)[R]) const {
+    unrolled<R>([&](auto r) {
+      if (inside(r)) return;
+      auto word = bit_cast<std::uint32_t>(packs[r]);
+      if (!has_first(r)) word |= bits_of(value);
+      if (V == 2 && !has_last(r)) word |= bits_of(value) << 16;
+      packs[r] = bit_cast<Pack<T, V>>(word);
+    });
+  }
+  // Stores word r as f(r, y) gives it, which is no NaN or, where kNumbers is false, may be. (What
+  // else Share takes makes no difference here.)
+  template <bool kNumbers, bool = false, bool = false, class F>
+  __device__ __forceinline__ void store(T* at, std::int64_t, F&& f) const {
+    if (left_ == 0) return;
+    T* const mine = at + element(0);
+    unrolled<R>([&](auto r) {
+      compute_t<T> y[V];
+      f(r, y);
+      const std::uint32_t word = narrow_words<T, V, kNumbers>(y).of[0];
+      T* const to = mine + r * kApart;
+      if (inside(r) || (has_first(r) && has_last(r)))
+        *reinterpret_cast<std::uint32_t*>(to) = word;
+      else if (V == 2 && has_first(r))
+        to[0] = element_of(word);
+      else if (V == 2 && has_last(r))
+        to[V - 1] = element_of(word >> 16);
+    });
+  }
+
+ private:
+  static constexpr int kApart = G * V;
+  using Bits = std::conditional_t<V == 2, std::uint16_t, std::uint32_t>;
+  __device__ __forceinline__ static std::uint32_t bits_of(T element) {
+    return bit_cast<Bits>(element);
+  }
+  __device__ __forceinline__ static T element_of(std::uint32_t bits) {
+    return bit_cast<T>(static_cast<Bits>(bits));
+  }
+
+  // Which element of the row is the first of word r.
+  __device__ __forceinline__ int element(int r) const { return lane_ * V - shift_ + r * kApart; }
+  // Whether every lane's word r is the row's, whatever its length.
+  static constexpr bool inside(int r) { return (V == 1 || r > 0) && (r + 1) * kApart <= kLeast; }
+  __device__ __forceinline__ bool has_first(int r) const {
+    return (V == 1 || r > 0 || element(0) >= 0) && element(r) < left_;
+  }
+  __device__ __forceinline__ bool has_last(int r) const { return element(r) + V - 1 < left_; }
+
+  int lane_, left_, shift_;
+};
+
+// The numbers of words of a lane that there are kernels for, after `words` of them. Fine: where
+// instructions are the limit, so that a row that is just above a power of two fills its lanes.
+template <bool kFine>
+inline constexpr int kMostWords = kFine ? 18 : 20;
+template <bool kFine>
+constexpr int next_words(int words) {
+  if (kFine) return words < 16 ? words + 2 : words + 1;
+  return std::min(words < 8 ? words + 2 : words + 4, kMostWords<kFine>);
 }
-template <class Launch>
+
+// Calls launch(TypeTag<StagedShare>) with how a row of `length`, up to kMost, lies in lanes: in the
+// fewest that hold it.
+template <class T, bool kFine, int kMost, int G = 1, int kFilled = 0, class Launch>
 void with_staged_share(int length, Launch&& launch) {
-  length <= 48 ? with_staged_elements<1, 4>(length, launch)
-               : with_staged_elements<2, 28>(length, launch);
+  constexpr int R = next_words<kFine>(kFilled);
+  constexpr bool kLast = R == kMostWords<kFine>;
+  constexpr int kNextG = kLast ? 2 * G : G, kNextFilled = kLast ? R / 2 : R;
+  using S = StagedShare<T, G, R, kFilled>;
+  if constexpr (S::kMost < kMost)
+    if (length > S::kMost)
+      return with_staged_share<T, kFine, kMost, kNextG, kNextFilled>(length, launch);
+  launch(TypeTag<S>());
 }
 
-// The rows of a block, and which of them this thread has a share of. Those of a warp are two apart,
-// so that of rows of an odd length no two lanes meet in a bank.
-template <int G>
-inline constexpr int kStagedRows = kShortThreads / G;
-template <int G>
-__device__ __forceinline__ int staged_row() {
-  constexpr int kOfWarp = kWarp / G;
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  return warp / 2 * 2 * kOfWarp + lane / G * 2 + warp % 2;
+// Rows that a block has threads for at a time, and which of them this thread has a share of. Those
+// of a warp lie an odd number of words apart if they can, so that lanes meet in few banks.
+template <class S>
+inline constexpr int kStagedRows = kShortThreads / S::kLanes;
+template <class S>
+__device__ __forceinline__ int staged_row(int length) {
+  constexpr int kOfWarp = kWarp / S::kLanes;
+  const int warp = threadIdx.x / kWarp, row = threadIdx.x % kWarp / S::kLanes;
+  if (S::kPack == 2 && length % 2 != 0) return (warp & -2) * kOfWarp + 2 * row + warp % 2;
+  return warp * kOfWarp + row;
 }
 
-// Whether rows of every operand lie side by side.
-template <int N>
-bool have_no_gaps(const Rows<N>& rows) {
-  if (rows.outer.rank > 1) return false;
+// What one block works on, `rounds` times as many rows as it has threads for: `rows` of them, with
+// those beyond the last that there are, and `count` elements from `begin` on.
+template <class S>
+struct StagedBlock {
+  template <int N>
+  __device__ __forceinline__ StagedBlock(const Rows<N>& all, int rounds)
+      : length(static_cast<int>(all.length)), rows(rounds * kStagedRows<S>) {
+    const std::int64_t first = std::int64_t{blockIdx.x} * rows;
+    begin = first * length;
+    count = static_cast<int>(min(std::int64_t{rows}, all.rows - first)) * length;
+  }
+  int length, rows;
+  std::int64_t begin;
+  int count;
+};
+
+// Whether rows of every operand lie side by side, and of a length that is none of whole packs,
+// whose lanes would meet in a bank.
+template <class T, int N>
+bool can_be_staged(const Rows<N>& rows) {
+  constexpr int kPack = 16 / sizeof(T);
+  if (rows.outer.rank > 1 || rows.length % kPack == 0) return false;
   for (int k = 0; k < N; ++k)
     if (rows.step[k] != 1 || (rows.outer.rank == 1 && rows.outer.stride[k][0] != rows.length))
       return false;
   return true;
+}
+
+// Launches kernel(job, rounds), which has `operands` in shared memory; a block takes `bytes` or
+// more of each, so that enough is on its way at once.
+template <class S, class Job>
+void launch_staged_rows(void (*kernel)(Job, int), const Job& job, int operands, int bytes,
+                        Execution& execution) {
+  using T = typename S::Element;
+  const auto length = static_cast<int>(job.rows.length);
+  const int at_once = kStagedRows<S> * length, elements = bytes / static_cast<int>(sizeof(T));
+  const int rounds = (elements + at_once - 1) / at_once, rows = rounds * kStagedRows<S>;
+  const std::size_t shared = StagedRows<T>::bytes(static_cast<std::size_t>(rows * length));
+  launch_rows(execution, kernel, grid_of((job.rows.rows + rows - 1) / rows), kShortThreads,
+              static_cast<std::size_t>(operands) * shared, 1, job, rounds);
 }
 
 }  // namespace twinops

@@ -197,10 +197,10 @@ TEST(Emulator, HasNoneOfTheHostsModes) {
 TEST(Emulator, OrdersNumbersOf16Bits) {
   const std::uint16_t zero = 0, minus_zero = 0x8000, one = 0x3c00, infinity = 0x7c00, nan = 0x7e00;
   const auto greater = [](std::uint16_t a, std::uint16_t b) {
-    return __hmax2_nan({{a}, {b}}, {{b}, {a}});
+    return __hmax2_nan(__half2{{a}, {b}}, __half2{{b}, {a}});
   };
   const auto lesser = [](std::uint16_t a, std::uint16_t b) {
-    return __hmin2({{a}, {b}}, {{b}, {a}});
+    return __hmin2(__half2{{a}, {b}}, __half2{{b}, {a}});
   };
   const auto both = [](__half2 two, std::uint16_t expected) {
     return two.low.bits == expected && two.high.bits == expected;
