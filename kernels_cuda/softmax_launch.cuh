@@ -46,11 +46,11 @@ bool launch_staged(const Job& job, Execution& execution) {
   using In = typename Job::In;
   constexpr bool kHalf = sizeof(In) == 2;
   constexpr int kMost = kHalf ? 575 : 127;
-  constexpr int kBytes = (kHalf ? 12 : 16) * 1024;  // of a block
   if (job.rows.length > kMost || !can_be_staged<In>(job.rows)) return false;
   const auto length = static_cast<int>(job.rows.length);
+  const int bytes = (length < 288 ? 15 : 12) * 1024;  // of a block
   with_staged_share<In, kHalf, kMost>(length, [&]<class S>(TypeTag<S>) {
-    launch_staged_rows<S>(softmax_staged_kernel<kLog, Job, S>, job, 1, kBytes, execution);
+    launch_staged_rows<S>(softmax_staged_kernel<kLog, Job, S>, job, 1, bytes, execution);
   });
   return true;
 }

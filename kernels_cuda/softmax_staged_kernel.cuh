@@ -1,6 +1,15 @@
 // softmax and log_softmax of short rows that begin anywhere, where they lie side by side
 // (staged_rows.cuh). Rows that their own lanes read from global memory have up to 16 edge elements
-// each, which for rows of a few packs is most of the work.
+// each, which for rows of a few packs is most of the work. Share of the copy rate on an H200, so
+// and then staged: float16 10 columns 0.27 and 0.79, 33 0.40 and 1.00, 65 0.60 and 0.99, 129 0.82
+// and 0.96, 513 0.87 and 0.96; float32 3 columns 0.14 and 0.99, 10 0.43 and 0.99, 65 0.88 and 1.00.
+// Tried and left, by a benchmark of the kernels alone, float16's softmax and its logarithm: every
+// second number of words a lane (180 columns 0.91 and 0.85 in place of 0.95 and 0.90, 77 0.88 and
+// 0.74 in place of 0.92 and 0.86); more words in fewer lanes (220 columns in four 0.94 and 0.91, in
+// eight 0.96 and 0.90); one block of a multiprocessor less (513 columns 0.90 and 0.80 in place of
+// 0.94 and 0.88); rows once a block (65 columns 0.86 and 0.80 in place of 0.96 and 0.89), or 24 kB
+// of them (511 columns 0.88 and 0.83 in place of 0.95 and 0.91); elements one by one (65 columns
+// 0.59 in softmax_peers.py).
 #pragma once
 
 #include "kernels_cuda/softmax_kernels.cuh"

@@ -165,13 +165,13 @@ class StagedShare {
   int lane_, left_, shift_;
 };
 
-// The numbers of words of a lane that there are kernels for, after `words` of them. Fine: where
-// instructions are the limit, so that a row that is just above a power of two fills its lanes.
+// The number of words of a lane, after `words` of them, that there is a kernel for. Fine: where
+// instructions are the limit, every one.
 template <bool kFine>
 inline constexpr int kMostWords = kFine ? 18 : 20;
 template <bool kFine>
 constexpr int next_words(int words) {
-  if (kFine) return words < 16 ? words + 2 : words + 1;
+  if (kFine) return words + 1;
   return std::min(words < 8 ? words + 2 : words + 4, kMostWords<kFine>);
 }
 
