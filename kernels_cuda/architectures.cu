@@ -1,5 +1,5 @@
-// Every CUDA kernel, the larger ones for few types: no part of the library, but of the tests, which
-// compile it for other architectures than the build's own.
+// Every CUDA kernel, those of many shapes in one or two: no part of the library, but of the tests,
+// which compile it for other architectures than the build's own.
 #include "kernels_cuda/check_finite_and_unscale.cu"
 #include "kernels_cuda/dropout_grad_sums.cuh"
 #include "kernels_cuda/random_fill.cuh"
@@ -13,11 +13,47 @@
 namespace twinops {
 
 using HalfJob = SoftmaxJob<float16, float16>;
+using SimpleHalfJob = SimpleSoftmaxJob<float16, float16>;
+using Chunk = ChunkShare<8, true>;
+using Elements = ChunkShare<1, false>;
+template __global__ void softmax_short_kernel<true, HalfJob, Share<8, 4, 8, true>>(
+    const __grid_constant__ HalfJob);
+template __global__ void softmax_short_kernel<true, SimpleHalfJob, Share<4, 7, 8, true>>(
+    const __grid_constant__ SimpleHalfJob);
+template __global__ void
+softmax_staged_kernel<true, SimpleHalfJob, StagedShare<float16, 2, 17, 16>>(
+    const __grid_constant__ SimpleHalfJob, const int);
+template __global__ void softmax_two_chunk_kernel<
+    true, SimpleHalfJob, Chunk, Share<32, 2, 8, true>>(const __grid_constant__ SimpleHalfJob);
+template __global__ void softmax_row_kernel<true, HalfJob, Elements>(
+    const __grid_constant__ HalfJob);
+template __global__ void softmax_cluster_kernel<true, HalfJob, Chunk, true>(
+    const __grid_constant__ HalfJob, const ChunkRows);
+template __global__ void softmax_cluster_kernel<true, HalfJob, Elements, false>(
+    const __grid_constant__ HalfJob, const ChunkRows);
+template __global__ void softmax_pair_kernel<true, HalfJob, Chunk, ClusterOfRow>(
+    const __grid_constant__ HalfJob, const __grid_constant__ ChunkRows);
+template __global__ void softmax_pair_kernel<true, HalfJob, Chunk, TeamOfRow>(
+    const __grid_constant__ HalfJob, const __grid_constant__ ChunkRows);
+template __global__ void softmax_team_kernel<true, HalfJob, Chunk>(
+    const __grid_constant__ HalfJob, const __grid_constant__ ChunkRows);
+template __global__ void softmax_long_kernel<true, HalfJob, Chunk>(const __grid_constant__ HalfJob,
+                                                                   const LongRows);
 using HalfGradJob = GradJob<float16, float16>;
-template void launch_softmax<true, 8, true, HalfJob>(const HalfJob&, Execution&);
-template void launch_softmax<true, 1, false, HalfJob>(const HalfJob&, Execution&);
-template void launch_grad<true, 8, true, float16, float16>(const HalfGradJob&, Execution&);
-template void launch_grad<true, 1, false, float16, float16>(const HalfGradJob&, Execution&);
+template __global__ void grad_short_kernel<true, float16, float16, Share<8, 4, 8, true>>(
+    const __grid_constant__ HalfGradJob);
+template __global__ void grad_staged_kernel<true, float16, StagedShare<float16, 2, 18, 14>>(
+    const __grid_constant__ HalfGradJob, const int);
+template __global__ void grad_row_kernel<true, float16, float16, Elements>(
+    const __grid_constant__ HalfGradJob);
+template __global__ void grad_cluster_kernel<true, float16, float16, Chunk>(
+    const __grid_constant__ HalfGradJob, const ChunkRows);
+template __global__ void grad_pair_kernel<true, float16, float16, Chunk, RowParts>(
+    const __grid_constant__ HalfGradJob, const __grid_constant__ ChunkRows);
+template __global__ void grad_pair_kernel<true, float16, float16, Chunk, TeamParts>(
+    const __grid_constant__ HalfGradJob, const __grid_constant__ ChunkRows);
+template __global__ void grad_long_kernel<true, float16, float16, Chunk>(
+    const __grid_constant__ HalfGradJob, const LongRows);
 using HalfAcrossJob = SoftmaxAcrossJob<float16, float16>;
 using HalfGradAcrossJob = GradAcrossJob<float16, float16>;
 template __global__ void softmax_across_kernel<true, HalfAcrossJob, 4, 6, 2>(

@@ -1,4 +1,5 @@
-// SSE2, which has no half types: four values through the portable conversions.
+// SSE2, which has no half types: four values through the portable conversions. These and fused()
+// are not inlined: they would be most of the code, and of the time that this room takes to compile.
 #pragma once
 
 #include <emmintrin.h>
@@ -8,11 +9,11 @@
 namespace twinops::isa {
 
 template <class Half>
-TWINOPS_INLINE __m128 load_four(const Half* p) {
+[[gnu::noinline, maybe_unused]] static __m128 load_four(const Half* p) {
   return _mm_setr_ps(widen(p[0]), widen(p[1]), widen(p[2]), widen(p[3]));
 }
 template <class Half>
-TWINOPS_INLINE void store_four(Half* p, __m128 v) {
+[[gnu::noinline, maybe_unused]] static void store_four(Half* p, __m128 v) {
   alignas(16) float lanes[4];
   _mm_store_ps(lanes, v);
   for (int i = 0; i < 4; ++i) p[i] = narrow<Half>(lanes[i]);
@@ -24,7 +25,7 @@ TWINOPS_INLINE void store_narrowed(float16* p, __m128 v) { store_four(p, v); }
 TWINOPS_INLINE void store_narrowed(bfloat16* p, __m128 v) { store_four(p, v); }
 
 // No instruction for it: the C library's, which is exact, lane by lane.
-TWINOPS_INLINE __m128 fused(__m128 a, __m128 b, __m128 c) {
+[[gnu::noinline, maybe_unused]] static __m128 fused(__m128 a, __m128 b, __m128 c) {
   alignas(16) float x[4], y[4], z[4];
   _mm_store_ps(x, a);
   _mm_store_ps(y, b);
@@ -32,7 +33,7 @@ TWINOPS_INLINE __m128 fused(__m128 a, __m128 b, __m128 c) {
   for (int i = 0; i < 4; ++i) z[i] = __builtin_fmaf(x[i], y[i], z[i]);
   return _mm_load_ps(z);
 }
-TWINOPS_INLINE __m128d fused(__m128d a, __m128d b, __m128d c) {
+[[gnu::noinline, maybe_unused]] static __m128d fused(__m128d a, __m128d b, __m128d c) {
   alignas(16) double x[2], y[2], z[2];
   _mm_store_pd(x, a);
   _mm_store_pd(y, b);
