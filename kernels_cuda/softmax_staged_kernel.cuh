@@ -38,7 +38,7 @@ __device__ __forceinline__ LaneRange<F> load_staged(const S& share, const In* at
 
 // S: a StagedShare.
 template <bool kLog, class Job, class S>
-__global__ void __launch_bounds__(kShortThreads, (short_blocks<Job, S>()))
+__global__ void __launch_bounds__(kShortThreads, (S::kElements <= 32 ? kMostShortBlocks : 8))
     softmax_staged_kernel(const __grid_constant__ Job job, const int rounds) {
   using F = typename Job::F;
   using In = typename Job::In;

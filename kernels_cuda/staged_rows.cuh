@@ -78,8 +78,6 @@ class StagedShare {
   static constexpr int V = 4 / sizeof(T);
   static constexpr int kElements = R * V, kLanes = G, kPack = V;
   static constexpr int kLeast = kFilled * G * V, kMost = R * G * V - (V - 1);
-  static constexpr bool kRagged = false;  // of packs of 16 bytes
-  static constexpr int kEdges = 0;
 
   // Of the row of `length` that begins with element `begin` of the block's memory.
   __device__ __forceinline__ StagedShare(int begin, int length, int lane)

@@ -28,13 +28,14 @@ TEST_P(SoftmaxShortRows, AgreeAtEveryLength) {
   EXPECT_GT(share.nonzero * 4, share.elements) << "too many results are zero to prove anything";
 }
 
-// As many rows as several blocks take that have whole rows in shared memory, one less and one more:
-// a block takes 2^k of rows of these lengths.
+// Blocks that have whole rows in shared memory: as many rows as fill some, one less and one more.
+// Of these lengths a block takes 256 or 128 rows, 128 or 64, 64 or fewer 2^k; of the first few
+// another number of hundreds, so that the last block is filled in part.
 TEST_P(SoftmaxShortRows, AgreeWhereBlocksTakeManyRows) {
   const auto& [op, types] = GetParam();
-  for (const std::int64_t columns :
-       {1, 9, 11, 17, 27, 33, 49, 51, 53, 65, 103, 105, 111, 129, 223}) {
-    const std::int64_t blocks = columns < 20 ? 1024 : 256;
+  for (const std::int64_t columns : {1,   3,   10,  21,  33,  37,  63,  65,  77,  123, 127,
+                                     129, 143, 255, 257, 285, 411, 447, 513, 575, 799, 895}) {
+    const std::int64_t blocks = columns < 30 ? 4096 : columns < 40 ? 256 : columns < 80 ? 128 : 64;
     for (const std::int64_t rows : {blocks - 1, blocks, blocks + 1})
       compare(op, types, {rows, columns, (rows + columns) % 8, rows % 2 == 0}, proof::logits());
   }
