@@ -24,11 +24,25 @@ namespace twinops {
 // This thread's warp, read anew.
 __device__ __forceinline__ int warp_anew() { return static_cast<int>(thread_anew() / kWarp); }
 
+// One of the lanes that share a row, and how many elements there are for them.
+class RowLane {
+ public:
+  __device__ __forceinline__ int lane() const { return lane_; }
+  __device__ __forceinline__ int left() const { return left_; }
+  // From here on with fewer.
+  __device__ __forceinline__ void cut_to(int left) { left_ = left; }
+
+ protected:
+  __device__ __forceinline__ RowLane(int lane, int left) : lane_(lane), left_(left) {}
+
+  int lane_, left_;
+};
+
 // kRagged_: packs need not be whole. The two are types of their own because a kernel that holds the
 // code of both is slower by what its instructions take of their cache (16 bits: a tenth at 50 257).
 // V = 1: elements lie `step` apart, and nothing is shifted.
 template <int G, int R, int V, bool kRagged_>
-class Share {
+class Share : public RowLane {
  public:
   static constexpr int kElements = R * V, kLanes = G, kPack = V, kSlots = G * R * V;
   static constexpr int kApart = G * V;  // elements from one pack of a lane to its next
@@ -38,19 +52,10 @@ class Share {
   // Of the chunk at `at`, `left` elements of which and of what follows are the row's.
   template <class T>
   __device__ __forceinline__ Share(const T* at, int left, int lane)
-      : lane_(lane), left_(max(0, min(left, kSlots))), shift_(0) {
+      : RowLane(lane, max(0, min(left, kSlots))), shift_(0) {
     if constexpr (kRagged)
       shift_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(at) / sizeof(T) % V);
   }
-
-  // The same lanes with fewer elements.
-  __device__ __forceinline__ Share cut_to(int left) const {
-    Share share = *this;
-    share.left_ = left;
-    return share;
-  }
-  __device__ __forceinline__ int left() const { return left_; }
-  __device__ __forceinline__ int lane() const { return lane_; }
 
   // Whether all of pack r is the chunk's, and read and written at once.
   __device__ __forceinline__ bool whole(int r) const {
@@ -267,7 +272,7 @@ class Share {
     }
   }
 
-  int lane_, left_, shift_;
+  int shift_;
 };
 
 // Stores one value, NaN or not, from lane `lane` of G. Not inlined: it is rare.

@@ -191,7 +191,9 @@ __device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& shar
     const int left =
         static_cast<int>(max(std::int64_t{0}, min(std::int64_t{share.left()}, columns - begin)));
     // Elements that do not count are not read, but for those that fill a pack of a whole row.
-    share.cut_to(S::kRagged ? left : (left + V - 1) & -V).load(at, step, kPad<In>, packs);
+    S read = share;
+    read.cut_to(S::kRagged ? left : (left + V - 1) & -V);
+    read.load(at, step, kPad<In>, packs);
     widen_share<S>(packs, false, x);
     F* const mine = place_in<S, F>(room);
 #pragma unroll
@@ -311,7 +313,7 @@ __device__ __forceinline__ void store_values(const SimpleSoftmaxJob<In, Out>& jo
   if (kind != RowKind::ordinary) {
     fill_share(job.out + at, step, share.left(), share.lane(), S::kLanes,
                narrow<Out>(special_row<F>(kind, job.masked_is_zero, kLog)));
-    share = share.cut_to(0);  // which goes on beside the others of its warp
+    share.cut_to(0);  // which goes on beside the others of its warp
   }
   share.template store<true>(job.out + at, step, [&](int r, F(&y)[S::kPack]) {
     value(r, y);

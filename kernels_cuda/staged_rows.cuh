@@ -7,6 +7,7 @@
 
 #include "kernels_cuda/row_packs.cuh"
 #include "kernels_cuda/row_plan.cuh"
+#include "kernels_cuda/row_share.cuh"
 #include "operators/softmax_rows.hpp"
 #include "operators/types.hpp"
 
@@ -72,7 +73,7 @@ class StagedRows {
 // element of float32 or two of 16 bits, one of which may be another row's, and is then neither read
 // nor written.
 template <class T, int G, int R, int kFilled>
-class StagedShare {
+class StagedShare : public RowLane {
  public:
   using Element = T;
   static constexpr int V = 4 / sizeof(T);
@@ -81,15 +82,7 @@ class StagedShare {
 
   // Of the row of `length` that begins with element `begin` of the block's memory.
   __device__ __forceinline__ StagedShare(int begin, int length, int lane)
-      : lane_(lane), left_(length), shift_(begin & (V - 1)) {}
-
-  __device__ __forceinline__ StagedShare cut_to(int left) const {
-    StagedShare share = *this;
-    share.left_ = left;
-    return share;
-  }
-  __device__ __forceinline__ int left() const { return left_; }
-  __device__ __forceinline__ int lane() const { return lane_; }
+      : RowLane(lane, length), shift_(begin & (V - 1)) {}
 
   // Whether the lane's element i is the row's.
   __device__ __forceinline__ bool has(int i) const {
@@ -160,7 +153,7 @@ class StagedShare {
   }
   __device__ __forceinline__ bool has_last(int r) const { return element(r) + V - 1 < left_; }
 
-  int lane_, left_, shift_;
+  int shift_;
 };
 
 // The number of words of a lane, after `words` of them, that there is a kernel for. Fine: where
