@@ -75,10 +75,16 @@ class RowParts {
   }
 
   // All threads of the row's blocks, before the first part is brought.
+  // Relaxed, for the barriers are shown already: nobody waits for what is on its way to him.
   __device__ __forceinline__ void begin() {
 #if __CUDA_ARCH__ >= 900
-    cluster_barrier(blocks_);
+    if (blocks_ > 1) {
+      cluster_arrive_relaxed();
+      cluster_wait();
+      return;
+    }
 #endif
+    __syncthreads();
   }
 
   // Turns count from 0. All lanes of the warp whose chunk it is. A chunk beyond the row brings

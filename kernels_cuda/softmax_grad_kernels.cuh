@@ -166,28 +166,76 @@ template <class In, int V>
 inline constexpr int kGradWarps = 64 /
                                   static_cast<int>(V == 1 ? sizeof(compute_t<In>) : sizeof(In));
 
-// A chunk a warp, the row in the registers of a block.
-template <bool kLog, class In, class Out, class S>
+// What is left of a row after its whole chunks, where the last chunk's warp takes it along, as in
+// softmax_tail.cuh.
+template <class Tail, class In>
+class GradTail {
+ public:
+  using F = compute_t<In>;
+
+  // mine: this warp takes it along. left: of a row, for that warp.
+  __device__ __forceinline__ GradTail(int left, int lane, bool mine)
+      : tail_(static_cast<const In*>(nullptr), left, lane), mine_(mine) {}
+
+  __device__ __forceinline__ void load(const In* y, const In* dy) {
+    if (mine_) of_lane_.load(tail_, y, 1, dy, 1);
+  }
+  template <bool kLog>
+  __device__ __forceinline__ void bring(F* part) const {
+    if (!mine_) return;
+    const F sum = of_lane_.template sum<kLog>();
+    if (tail_.lane() == 0) *part = sum;
+  }
+  template <bool kLog, class Out>
+  __device__ __forceinline__ void store(Out* dx, F sum, F scale) const {
+    if (mine_) of_lane_.template store<kLog>(tail_, dx, 1, sum, scale);
+  }
+
+ private:
+  Tail tail_;
+  bool mine_;
+  GradShare<In, Tail> of_lane_;
+};
+template <class In>
+class GradTail<void, In> {  // none
+ public:
+  using F = compute_t<In>;
+  __device__ __forceinline__ GradTail(int, int, bool) {}
+  __device__ __forceinline__ void load(const In*, const In*) const {}
+  template <bool kLog>
+  __device__ __forceinline__ void bring(F*) const {}
+  template <bool kLog, class Out>
+  __device__ __forceinline__ void store(Out*, F, F) const {}
+};
+
+// A chunk a warp, the row in the registers of a block. Tail: TailShare, if a row's last warp takes
+// along what is left, or void.
+template <bool kLog, class In, class Out, class S, class Tail = void>
 __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
     grad_row_kernel(const __grid_constant__ GradJob<In, Out> job) {
   using F = compute_t<In>;
   constexpr int V = S::kPack;
-  __shared__ F sums[kGradWarps<In, V>];
-  const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp;
+  constexpr bool kTail = !std::is_void_v<Tail>;
+  __shared__ F sums[kGradWarps<In, V> + kTail];
+  const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
   const int begin = chunk * kFoldChunk, left = static_cast<int>(job.rows.length) - begin;
   const std::int64_t* const step = job.rows.step;
+  GradTail<Tail, In> tail(left - kFoldChunk, lane, chunk == warps - 1);
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     const RowStarts<3> starts = row_starts(job.rows.outer, r);
     const auto at = [&](int k) { return starts.of[k] + begin * (V == 1 ? step[k] : 1); };
     const S share(job.y + at(1), left, lane);
     GradShare<In, S> of_lane;
+    tail.load(job.y + at(1) + kFoldChunk, job.dy + at(2) + kFoldChunk);
     of_lane.load(share, job.y + at(1), step[1], job.dy + at(2), step[2]);
     const F part = of_lane.template sum<kLog>();
     if (lane == 0) sums[chunk] = part;
+    tail.template bring<kLog>(sums + warps);
     __syncthreads();
-    const F sum = join_sums(sums, blockDim.x / kWarp);
+    const F sum = join_sums(sums, warps + kTail);
     of_lane.template forget<kLog>();
     of_lane.template store<kLog, kLog>(share, job.dx + at(0), step[0], sum, job.scale);
+    tail.template store<kLog>(job.dx + at(0) + kFoldChunk, sum, job.scale);
     if (r + gridDim.x < job.rows.rows) __syncthreads();  // before the next row's sums come
   }
 }

@@ -2,7 +2,8 @@
 //   short rows   up to a chunk: 2^k lanes a row, several rows a warp (short_rows.cuh)
 //   staged rows  up to half a chunk, that begin anywhere, side by side (softmax_staged_kernel.cuh)
 //   two chunks   simple rows of 16 bits, a warp a row (softmax_two_chunk_kernel.cuh)
-//   rows         a chunk a warp, everything in the registers of a block or of a cluster of blocks
+//   rows         a chunk a warp, everything in the registers of a block or of a cluster of blocks;
+//                what is left after whole chunks may go along with the last (softmax_tail.cuh)
 //   pairs        two chunks a warp of a cluster (softmax_pair_kernel.cuh)
 //   long rows    a cluster of blocks a row (softmax_long_kernel.cuh)
 // For 16-bit types instructions are the limit: a warp's chunk takes 690 of them (790 where it is
@@ -29,7 +30,7 @@
 #include "kernels_cuda/row_pipeline.cuh"
 #include "kernels_cuda/row_plan.cuh"
 #include "kernels_cuda/short_rows.cuh"
-#include "kernels_cuda/softmax_share.cuh"
+#include "kernels_cuda/softmax_tail.cuh"
 
 namespace twinops {
 
@@ -84,19 +85,22 @@ __global__ void __launch_bounds__(kShortThreads, (short_blocks<Job, S>()))
 }
 
 // A chunk a warp, the row in the registers of a block. Many small blocks hide what each waits for.
-// S: a ChunkShare.
-template <bool kLog, class Job, class S>
+// S: a ChunkShare. Tail: TailShare, if a simple row's last warp takes along what is left, or void.
+template <bool kLog, class Job, class S, class Tail = void>
 __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     softmax_row_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
   using In = typename Job::In;
   constexpr int V = S::kPack;
+  constexpr bool kTail = !std::is_void_v<Tail>;
+  static_assert(Job::kSimple || !kTail);
   TWINOPS_DYNAMIC_SHARED(memory);
-  __shared__ SoftmaxPart<F> parts[Job::kMostWarps];
+  __shared__ SoftmaxPart<F> parts[Job::kMostWarps + kTail];
   const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp, begin = chunk * kFoldChunk;
-  const int left = static_cast<int>(job.rows.length) - begin;
+  const int warps = blockDim.x / kWarp, left = static_cast<int>(job.rows.length) - begin;
   const std::int64_t step_in = V == 1 ? job.rows.step[1] : 1;
   const std::int64_t step_out = V == 1 ? job.rows.step[0] : 1;
+  SoftmaxTail<Tail, In> tail(left - kFoldChunk, lane, chunk == warps - 1);
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     F x[S::kElements], max;
     const auto at = [&] {  // the row's chunk, of out and of x: found anew, which takes no registers
@@ -111,17 +115,28 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
       const In* const from = job.x + at().of[1];
       if (kMeetsFar<Job> && again) __syncthreads();  // before other parts come
       again = true;
-      return load_share(job, share_of(from), r, from, step_in, begin, memory, x);
+      if constexpr (Job::kSimple) {
+        tail.load(from + kFoldChunk);
+        const S share = share_of(from);
+        Pack<In, S::kPack> packs[S::kElements / S::kPack];
+        share.load(from, 1, kPad<In>, packs);
+        constexpr bool kLast = !kLog || !kMeetsFar<Job>;
+        return widen_share<S, kLast>(packs, kLast || left >= kFoldChunk, x);
+      } else {
+        return load_share(job, share_of(from), r, from, step_in, begin, memory, x);
+      }
     };
-    const auto join = [&](SoftmaxPart<F> part) {
+    const auto join = [&](SoftmaxPart<F> part, F shift) {
       if (lane == 0) parts[chunk] = part;
+      tail.template bring<kLog>(shift, parts + warps);
       __syncthreads();
-      return finish_row<kLog, In>(join_parts(parts, blockDim.x / kWarp));
+      return finish_row<kLog, In>(join_parts(parts, warps + kTail));
     };
     const SoftmaxRow<F> row = settle<kLog, S, Job>(x, max, false, load, join);
     const RowStarts<2> starts = at();
     store_share<kLog>(job, share_of(job.x + starts.of[1]), starts.of[0], step_out, x, row.max,
                       last_of_chunk<kLog>(row, max));
+    tail.template store<kLog>(job, starts.of[0] + kFoldChunk, row);
     if (r + gridDim.x < job.rows.rows) __syncthreads();  // before the next row's parts come
   }
 }
@@ -179,10 +194,11 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
           again = true;
         }
         if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
-        return widen_share<S>(packs, share.full(), x);
+        constexpr bool kLast = !kLog || !S::kRagged;
+        return widen_share<S, kLast>(packs, kLast || share.full(), x);
       }
     };
-    const auto join = [&](SoftmaxPart<F> part) {
+    const auto join = [&](SoftmaxPart<F> part, F) {
       parts.bring(turn, chunk, part);
       return parts.joined(turn++, join_pairs<F>, finish_row<kLog, In, F>);
     };

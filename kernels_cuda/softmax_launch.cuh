@@ -29,7 +29,9 @@ auto with_simple(const Job& job, Launch&& launch) {
 
 template <bool kLog, int V, bool kRagged, class Job>
 void launch_short(const Job& job, Execution& execution) {
-  constexpr bool kFew = sizeof(typename Job::In) == 2 && !Job::kSimple;
+  using In = typename Job::In;
+  constexpr bool kFew =
+      !std::is_same_v<In, typename Job::Out> || (sizeof(In) == 2 && !Job::kSimple);
   constexpr Shapes kShapes = kFew ? Shapes::few : Shapes::forward;
   with_short_share<V, kRagged, kShapes>(job.rows.length, [&]<class S>(TypeTag<S>) {
     constexpr std::int64_t kRows = kShortThreads / S::kLanes;
@@ -62,23 +64,30 @@ bool launch_two_chunks(const Job& job, Execution& execution) {
   using S = ChunkShare<V, kRagged>;
   constexpr int kMost = V == 8 ? S::kElements / V - 1 : kRagged ? 2 : 1;
   const auto left = static_cast<int>(job.rows.length - kFoldChunk);
+  constexpr std::int64_t kRows = kShortThreads / kWarp;
+  const auto launch = [&]<class Tail>(TypeTag<Tail>) {
+    launch_rows(execution, softmax_two_chunk_kernel<kLog, Job, S, Tail>,
+                grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
+  };
+  if constexpr (V == 8)
+    if (left <= kWarp) {
+      launch(TypeTag<Share<kWarp, 1, 1, false>>());
+      return true;
+    }
   const int packs = packs_of_lane<V, kRagged, Shapes::forward>(left, kWarp);
   if (packs > kMost) return false;
-  with_packs<kWarp, V, kRagged, Shapes::forward, 1>(packs, [&]<class Tail>(TypeTag<Tail>) {
-    constexpr std::int64_t kRows = kShortThreads / kWarp;
-    if constexpr (Tail::kElements / V <= kMost)
-      launch_rows(execution, softmax_two_chunk_kernel<kLog, Job, S, Tail>,
-                  grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
+  with_packs<kWarp, V, kRagged, Shapes::forward, 1>(packs, [&]<class Tail>(TypeTag<Tail> tail) {
+    if constexpr (Tail::kElements / V <= kMost) launch(tail);
   });
   return true;
 }
 
 // A block a row.
-template <bool kLog, class S, class Job>
+template <bool kLog, class S, class Tail = void, class Job>
 void launch_block(const Job& job, Execution& execution) {
-  const auto threads =
-      static_cast<unsigned>((job.rows.length + kFoldChunk - 1) / kFoldChunk * kWarp);
-  launch_rows(execution, softmax_row_kernel<kLog, Job, S>, grid_of(job.rows.rows), threads,
+  constexpr int kAdded = std::is_void_v<Tail> ? kFoldChunk - 1 : 0;
+  const auto threads = static_cast<unsigned>((job.rows.length + kAdded) / kFoldChunk * kWarp);
+  launch_rows(execution, softmax_row_kernel<kLog, Job, S, Tail>, grid_of(job.rows.rows), threads,
               detour_bytes<S>(job, threads), 1, job);
 }
 
@@ -174,6 +183,12 @@ void launch_softmax(const Job& job, Execution& execution) {
     with_simple<(kRagged ? kNoFar : kSimple)>(
         job, [&](const auto& it) { launch_block<kLog, S>(it, execution); });
   };
+  if constexpr (V == 8 && kSameType) {
+    const int chunks = chunks_before_tail(job.rows.length);
+    if (job.is_simple() && chunks > 0 && chunks <= kOfBlock &&
+        !leaves_room<typename Job::In>(chunks))
+      return launch_block<kLog, S, TailShare>(static_cast<const Simple&>(job), execution);
+  }
   const bool fits = plans(kOfBlock, 1), alone = fits && plan.blocks == 1;
   if (alone && !leaves_room<typename Job::In>(plan.chunks)) return launch_alone();
   if constexpr (V > 1 && kSameType) {

@@ -6,7 +6,11 @@
 //
 // Tried and left: teams of 128 blocks of eight warps in place of 64 of 16 (float16 at 2^20 0.71 in
 // place of 0.745); a barrier for every eight of those 16 (no gain); a pause before letters are
-// looked for again (no gain); rows of up to 2^16 (0.83 to 0.82 at 2^16, 0.84 to 0.78 at 20000).
+// looked for again (no gain); rows of up to 2^16 (0.83 to 0.82 at 2^16, 0.84 to 0.78 at 20000);
+// warps that go on without a barrier, the last one of a block sending its parts and each in turn
+// receiving a row (bfloat16 at 2^20 0.73 to 0.66); another warp to receive than the one that sends
+// (bfloat16's logarithm 0.76 to 0.78 at 2^19, float16's 0.80 to 0.79 at 2^18); weights that take
+// the place of the waiting ones pack by pack, as these are stored (0.73 to 0.69 at 2^20).
 #pragma once
 
 #include "kernels_cuda/row_pipeline.cuh"

@@ -4,7 +4,9 @@
 // chunk and so: float16's softmax of 1025 columns 0.58 and 0.83, 1280 0.77 and 1.01, 1500 0.78 and
 // 0.93; of two whole chunks 0.98 anyway. In float32, where instructions matter less, up to one pack
 // a lane, two where rows are ragged: 1025 columns 0.93 and 0.98, log_softmax 0.85 and 0.98; 1280,
-// which have two, 0.98 and 0.97.
+// which have two, 0.98 and 0.97. Up to 32 elements of 16 bits lie one a lane: 1025 columns 0.82 and
+// 0.93, log_softmax 0.80 and 0.90, whole rows of 1056 0.93 and 0.99, 0.89 and 0.99; two a lane, up
+// to 64, lose (1088 columns 0.98 to 0.96).
 // Tried and left: a warp a chunk whose empty packs are passed over by branches (1280 columns 0.78
 // to 0.77; 24000 0.88 to 0.74, by spills); two to eight chunks and up to three packs a lane more,
 // which a block's last warp takes along (whole rows of 2056 to 2560 columns 0.79 to 0.89 and 0.92
@@ -34,7 +36,7 @@ __global__ void __launch_bounds__(kShortThreads, 8 - Tail::kElements / Tail::kPa
     const Tail tail(from + kFoldChunk, static_cast<int>(job.rows.length) - kFoldChunk, lane);
     F x[S::kElements], y[Tail::kElements];
     Pack<In, S::kPack> packs[S::kElements / S::kPack];
-    Pack<In, S::kPack> tail_packs[Tail::kElements / S::kPack];
+    Pack<In, Tail::kPack> tail_packs[Tail::kElements / Tail::kPack];
     if constexpr (S::kRagged)
       share.load_whole_ones(from, 1, kPad<In>, packs);
     else
@@ -44,7 +46,8 @@ __global__ void __launch_bounds__(kShortThreads, 8 - Tail::kElements / Tail::kPa
     const auto tail_edges = tail.read_edges(from + kFoldChunk, kPad<In>);
     share.bring(edges, packs);
     tail.bring(tail_edges, tail_packs);
-    LaneRange<F> range = widen_share<S>(packs, share.full(), x);
+    constexpr bool kLast = !kLog || Tail::kPack == 1;
+    LaneRange<F> range = widen_share<S, kLast>(packs, true, x);
     LaneRange<F> tail_range = widen_share<Tail>(tail_packs, tail.full(), y);
     F max = greatest_of_lanes<kWarp>(range.max);
     F tail_max = greatest_of_lanes<kWarp>(tail_range.max);

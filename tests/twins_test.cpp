@@ -3,8 +3,8 @@
 // OpenMP's threads and with the host's. (The parameters of real models are crosscheck's.)
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdlib>
+#include <span>
 
 #include "tests/support/host_modes.hpp"
 #include "tests/support/runners.hpp"
@@ -89,6 +89,14 @@ std::vector<std::string> rows() {
 }
 bool on_the_host(const std::string& row) { return row.starts_with("cpu/"); }
 
+// The numbers of threads that a case runs on. Kernels take one for a small case, whatever is asked
+// for; a large one takes one of the numbers in turn.
+std::span<const int> thread_counts(const Case& a_case, const std::string& row, std::size_t turn) {
+  const std::span<const int> all(kThreadCounts);
+  if (a_case.elements < 1 << 15 || row == "cpu/scalar" || !on_the_host(row)) return all.first(1);
+  return a_case.elements > 1 << 17 ? all.subspan(turn % all.size(), 1) : all;
+}
+
 // Every case that is not a whole model; the host's state and the runner change from run to run.
 TEST_P(Twins, AgreeOnEveryCase) {
   proof::Share share;
@@ -98,10 +106,8 @@ TEST_P(Twins, AgreeOnEveryCase) {
     const Trial trial(a_case.problem(), seed());
     const Outcome expected = reference(trial);
     share += proof::finite_share(trial, expected.block);
-    const bool small = a_case.elements < 1 << 15;  // one thread, whatever is asked for
     for (const std::string& row : rows()) {
-      for (const int threads : kThreadCounts) {
-        if (threads != 1 && (small || row == "cpu/scalar" || !on_the_host(row))) continue;
+      for (const int threads : thread_counts(a_case, row, turn)) {
         const HostMode& mode = kHostModes[turn % std::size(kHostModes)];
         const Runner& runner = kRunners[turn / 3 % std::size(kRunners)];
         ++turn;
