@@ -80,13 +80,13 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
   using S = ChunkShare<V, kRagged>;
   if constexpr (V >= 4 && kRagged && std::is_same_v<In, Out>)
     if (launch_staged_grad<kLog>(job, execution)) return;
-  constexpr Shapes kShapes = std::is_same_v<In, Out> ? Shapes::backward : Shapes::few;
   if (job.rows.length <= kFoldChunk)
-    return with_short_share<V, kRagged, kShapes>(job.rows.length, [&]<class Short>(TypeTag<Short>) {
-      constexpr std::int64_t kRows = kShortThreads / Short::kLanes;
-      launch_rows(execution, grad_short_kernel<kLog, In, Out, Short>,
-                  grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
-    });
+    return with_short_share<V, kRagged, Shapes::backward>(
+        job.rows.length, [&]<class Short>(TypeTag<Short>) {
+          constexpr std::int64_t kRows = kShortThreads / Short::kLanes;
+          launch_rows(execution, grad_short_kernel<kLog, In, Out, Short>,
+                      grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
+        });
   constexpr int kWarps = kGradWarps<In, V>, kOfBlock = kWarps < 16 ? kWarps : 16;
   if constexpr (V == 8 && std::is_same_v<In, Out>) {
     const int chunks = chunks_before_tail(job.rows.length);

@@ -29,9 +29,7 @@ auto with_simple(const Job& job, Launch&& launch) {
 
 template <bool kLog, int V, bool kRagged, class Job>
 void launch_short(const Job& job, Execution& execution) {
-  using In = typename Job::In;
-  constexpr bool kFew =
-      !std::is_same_v<In, typename Job::Out> || (sizeof(In) == 2 && !Job::kSimple);
+  constexpr bool kFew = sizeof(typename Job::In) == 2 && !Job::kSimple;
   constexpr Shapes kShapes = kFew ? Shapes::few : Shapes::forward;
   with_short_share<V, kRagged, kShapes>(job.rows.length, [&]<class S>(TypeTag<S>) {
     constexpr std::int64_t kRows = kShortThreads / S::kLanes;
