@@ -1,11 +1,12 @@
 // What is left of a row after its whole chunks, where the last chunk's warp takes it along, an
 // element or two a lane: a warp of its own spends as many instructions on one element as on a whole
 // chunk. Float16, share of the copy rate, softmax and log_softmax with a warp of its own and so:
-// 2049 columns 0.76 and 0.72, 0.90 and 0.92; 3100 0.83 and 0.80, 0.90 and 0.93; 8193 0.83 and 0.81,
-// 0.90 and 0.93.
+// 2049 columns 0.75 and 0.71, 0.89 and 0.87; 3100 0.83 and 0.79, 0.89 and 0.88; 8193 0.83 and 0.81,
+// 0.90 and 0.88. (The logarithm's kernel of the same source has 0.92 to 0.94 where the compiler
+// meets fewer other kernels with it.)
 //
 // Tried and left: packs of 16 bytes (2500 columns 0.84 to 0.72, by spills); one element a lane, for
-// up to 32 (4100 0.92 to 0.80, though it is less to do); four, for up to 128 (2049 0.85).
+// up to 32 (4100 0.92 to 0.80, though it is less to do); four, for up to 128 (2049 0.90 to 0.85).
 #pragma once
 
 #include "kernels_cuda/softmax_share.cuh"
