@@ -3,6 +3,7 @@
 // OpenMP's threads and with the host's. (The parameters of real models are crosscheck's.)
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "tests/support/host_modes.hpp"
@@ -34,9 +35,12 @@ struct Group {
 void PrintTo(const Group& group, std::ostream* out) { *out << group.type; }
 std::vector<Group> groups() {
   std::vector<Group> all;
-  for (const proof::OperatorCases& table : proof::operator_cases())
+  for (const proof::OperatorCases& table : proof::operator_cases()) {
+    const std::vector<Case> cases = table.make();
     for (const char* type : {"float16", "bfloat16", "float32", "float64", "mixed"})
-      if (const Group group{table, type}; !group.cases().empty()) all.push_back(group);
+      if (std::ranges::any_of(cases, [&](const Case& c) { return c.type == type; }))
+        all.push_back({table, type});
+  }
   return all;
 }
 
