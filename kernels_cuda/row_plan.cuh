@@ -25,16 +25,6 @@ static_assert(RowParts<float, float>::kMostChunks >= kMostBlocksOfRow * 2 * kRow
 template <int V, bool kRagged>
 using ChunkShare = Share<kWarp, kFoldChunk / kWarp / V, V, kRagged>;
 
-// What is left of a row after its whole chunks, an element or two a lane of a warp that has a chunk
-// already.
-using TailShare = Share<kWarp, 2, 1, false>;
-
-// The whole chunks of a row that has a tail; else 0.
-inline int chunks_before_tail(std::int64_t length) {
-  const std::int64_t left = length % kFoldChunk;
-  return left > 0 && left <= TailShare::kSlots ? static_cast<int>(length / kFoldChunk) : 0;
-}
-
 // The number of blocks that share a row of which a multiprocessor has room for `room` chunks. Eight
 // where two would do for half of that, because small blocks hide each other's waits; more than
 // eight are not portable, and leave a tenth of an H200 idle.

@@ -54,19 +54,18 @@ template <class In, int V>
 inline constexpr int kGradWarps = 64 /
                                   static_cast<int>(V == 1 ? sizeof(compute_t<In>) : sizeof(In));
 
-// A chunk a warp, the row in the registers of a block. Tail: TailShare, if a row's last warp takes
-// along what is left, or void.
-template <bool kLog, class In, class Out, class S, class Tail = void>
+// A chunk a warp, the row in the registers of a block. kTail: a row's last warp takes
+// along what is left.
+template <bool kLog, class In, class Out, class S, bool kTail = false>
 __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
     grad_row_kernel(const __grid_constant__ GradJob<In, Out> job) {
   using F = compute_t<In>;
   constexpr int V = S::kPack;
-  constexpr bool kTail = !std::is_void_v<Tail>;
   __shared__ F sums[kGradWarps<In, V> + kTail];
   const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
   const int begin = chunk * kFoldChunk, left = static_cast<int>(job.rows.length) - begin;
   const std::int64_t* const step = job.rows.step;
-  GradTail<Tail, In> tail(left - kFoldChunk, lane, chunk == warps - 1);
+  TailIf<kTail, GradTail<In>> tail(left - kFoldChunk, lane, chunk == warps - 1);
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     const RowStarts<3> starts = row_starts(job.rows.outer, r);
     const auto at = [&](int k) { return starts.of[k] + begin * (V == 1 ? step[k] : 1); };

@@ -91,8 +91,8 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
   if constexpr (V == 8 && std::is_same_v<In, Out>) {
     const int chunks = chunks_before_tail(job.rows.length);
     if (chunks > 0 && chunks <= kOfBlock)
-      return launch_rows(execution, grad_row_kernel<kLog, In, Out, S, TailShare>,
-                         grid_of(job.rows.rows), static_cast<unsigned>(chunks * kWarp), 0, 1, job);
+      return launch_rows(execution, grad_row_kernel<kLog, In, Out, S, true>, grid_of(job.rows.rows),
+                         static_cast<unsigned>(chunks * kWarp), 0, 1, job);
   }
   ChunkRows plan{};
   const auto plans = [&](int of_block, int of_warp) {

@@ -3,7 +3,7 @@
 //   staged rows  up to half a chunk, that begin anywhere, side by side (softmax_staged_kernel.cuh)
 //   two chunks   simple rows of 16 bits, a warp a row (softmax_two_chunk_kernel.cuh)
 //   rows         a chunk a warp, everything in the registers of a block or of a cluster of blocks;
-//                what is left after whole chunks may go along with the last (softmax_tail.cuh)
+//                what is left after whole chunks may go along with the last (row_tail.cuh)
 //   pairs        two chunks a warp of a cluster (softmax_pair_kernel.cuh)
 //   long rows    a cluster of blocks a row (softmax_long_kernel.cuh)
 // For 16-bit types instructions are the limit: a warp's chunk takes 690 of them (790 where it is
@@ -85,14 +85,13 @@ __global__ void __launch_bounds__(kShortThreads, (short_blocks<Job, S>()))
 }
 
 // A chunk a warp, the row in the registers of a block. Many small blocks hide what each waits for.
-// S: a ChunkShare. Tail: TailShare, if a simple row's last warp takes along what is left, or void.
-template <bool kLog, class Job, class S, class Tail = void>
+// S: a ChunkShare. kTail: a simple row's last warp takes along what is left.
+template <bool kLog, class Job, class S, bool kTail = false>
 __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     softmax_row_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
   using In = typename Job::In;
   constexpr int V = S::kPack;
-  constexpr bool kTail = !std::is_void_v<Tail>;
   static_assert(Job::kSimple || !kTail);
   TWINOPS_DYNAMIC_SHARED(memory);
   __shared__ SoftmaxPart<F> parts[Job::kMostWarps + kTail];
@@ -100,7 +99,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   const int warps = blockDim.x / kWarp, left = static_cast<int>(job.rows.length) - begin;
   const std::int64_t step_in = V == 1 ? job.rows.step[1] : 1;
   const std::int64_t step_out = V == 1 ? job.rows.step[0] : 1;
-  SoftmaxTail<Tail, In> tail(left - kFoldChunk, lane, chunk == warps - 1);
+  TailIf<kTail, SoftmaxTail<In>> tail(left - kFoldChunk, lane, chunk == warps - 1);
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     F x[S::kElements], max;
     const auto at = [&] {  // the row's chunk, of out and of x: found anew, which takes no registers
