@@ -106,12 +106,12 @@ AcrossPlan plan_across(const Rows<N>& rows, int K, int V, int element, int devic
     return plan;
   }
   plan.tiles = 1;
-  const bool clusters = device_attribute(cudaDevAttrComputeCapabilityMajor, device) >= 9;
+  const int largest = largest_cluster(device);
   const auto holds = [&](int bytes, int warps, int blocks) {  // the row, in registers
     take(bytes);
     plan.at_once = std::min(plan.chunks, warps >> plan.warps_log);
     if (plan.at_once == 0) return false;
-    plan.blocks = std::min(clusters ? blocks : 1, (plan.chunks + plan.at_once - 1) / plan.at_once);
+    plan.blocks = std::min({blocks, largest, (plan.chunks + plan.at_once - 1) / plan.at_once});
     return plan.at_work() >= plan.chunks;
   };
   for (const int blocks : {kPortableBlocksOfRow, kMostBlocksOfRow})

@@ -86,9 +86,8 @@ inline LongRows plan_long(std::int64_t length, std::size_t fixed, std::size_t ch
   while ((plan.chunks + plan.unit - 1) / plan.unit > kLongUnits) plan.unit *= 2;
   plan.units = static_cast<int>((plan.chunks + plan.unit - 1) / plan.unit);
   plan.blocks = 1;
-  const bool clusters = device_attribute(cudaDevAttrComputeCapabilityMajor, device) >= 9;
-  while (clusters && plan.blocks < kMostBlocksOfRow && plan.units > kLongWarps * plan.blocks)
-    plan.blocks *= 2;
+  const int largest = largest_cluster(device);
+  while (plan.blocks < largest && plan.units > kLongWarps * plan.blocks) plan.blocks *= 2;
   const std::int64_t all = std::int64_t{plan.warps()} * plan.blocks;
   const std::int64_t of_warp = (plan.units + all - 1) / all * plan.unit;
   const auto room = static_cast<std::int64_t>(

@@ -21,6 +21,14 @@ inline constexpr int kRowWarps = sizeof(F) == 8 ? 16
 
 static_assert(RowParts<float, float>::kMostChunks >= kMostBlocksOfRow * 2 * kRowWarps<float>);
 
+// Of the largest cluster that a device launches: more than the portable eight only the GPUs of data
+// centers do, of compute capability 9.0 and 10.x.
+inline int largest_cluster(int device) {
+  const int major = device_attribute(cudaDevAttrComputeCapabilityMajor, device);
+  if (major < 9) return 1;
+  return major <= 10 ? kMostBlocksOfRow : kPortableBlocksOfRow;
+}
+
 // A warp's share of a chunk.
 template <int V, bool kRagged>
 using ChunkShare = Share<kWarp, kFoldChunk / kWarp / V, V, kRagged>;
@@ -38,14 +46,14 @@ inline int blocks_for(std::int64_t chunks, int room) {
 inline bool plan_chunks(std::int64_t length, int warps, int of_block, int of_warp, int device,
                         ChunkRows& plan) {
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
-  if (chunks > std::int64_t{kMostBlocksOfRow} * warps * of_warp) return false;
+  const int largest = largest_cluster(device);
+  if (chunks > std::int64_t{largest} * warps * of_warp) return false;
   plan.chunks = plan.warps = static_cast<int>(chunks);
   plan.blocks = 1;
   if (chunks <= of_block) return true;
-  if (device_attribute(cudaDevAttrComputeCapabilityMajor, device) < 9)
-    return of_warp == 1 && chunks <= warps;
+  if (largest == 1) return of_warp == 1;
   const auto shares = [&](int parts) { return (plan.chunks + parts - 1) / parts; };
-  plan.warps = shares(blocks_for(chunks, warps) * of_warp);
+  plan.warps = shares(std::min(blocks_for(chunks, warps), largest) * of_warp);
   plan.blocks = shares(plan.warps * of_warp);
   return true;
 }
@@ -65,8 +73,9 @@ bool leaves_room(int chunks) {
 // that is not there. For 121 to 128 warps 16 blocks of eight, though so large a cluster leaves some
 // multiprocessors idle (float16 at 2^18: 0.74 in place of 0.72); with fewer warps that loses. Other
 // rows keep their plan.
-inline void plan_small_blocks(int warps, ChunkRows& plan) {
-  if (warps > 8 * (kMostBlocksOfRow - 1) && warps <= 8 * kMostBlocksOfRow) {
+inline void plan_small_blocks(int warps, int device, ChunkRows& plan) {
+  if (warps > 8 * (kMostBlocksOfRow - 1) && warps <= 8 * kMostBlocksOfRow &&
+      largest_cluster(device) == kMostBlocksOfRow) {
     plan.warps = 8;
     plan.blocks = kMostBlocksOfRow;
   }

@@ -4,13 +4,21 @@
 // four that wait at different times (float16 at 2^19: 0.80 of the copy rate, of 16 warps 0.74, of
 // two chunks a warp and one row after the other 0.68).
 //
+// What each part of it costs there, found by leaving it out (bfloat16 at 2^20, 0.74): without the
+// exponentials 0.79, without waiting for the other blocks 0.82, without stores 0.88, without loads
+// 0.78.
+//
 // Tried and left: teams of 128 blocks of eight warps in place of 64 of 16 (float16 at 2^20 0.71 in
 // place of 0.745); a barrier for every eight of those 16 (no gain); a pause before letters are
-// looked for again (no gain); rows of up to 2^16 (0.83 to 0.82 at 2^16, 0.84 to 0.78 at 20000);
-// warps that go on without a barrier, the last one of a block sending its parts and each in turn
-// receiving a row (bfloat16 at 2^20 0.73 to 0.66); another warp to receive than the one that sends
-// (bfloat16's logarithm 0.76 to 0.78 at 2^19, float16's 0.80 to 0.79 at 2^18); weights that take
-// the place of the waiting ones pack by pack, as these are stored (0.73 to 0.69 at 2^20).
+// looked for again (no gain); rows of up to 2^17 (goes_ahead() in softmax_launch.cuh); warps that
+// go on without a barrier, the last one of a block sending its parts and each in turn receiving a
+// row (bfloat16 at 2^20 0.73 to 0.66), the same with the barrier (no gain); another warp to receive
+// than the one that sends (bfloat16's logarithm 0.76 to 0.78 at 2^19, float16's 0.80 to 0.79 at
+// 2^18; on another machine no gain); weights that take the place of the waiting ones pack by pack,
+// as these are stored (0.73 to 0.69 at 2^20); letters asked for before the row is weighed (bfloat16
+// at 2^20 0.74 to 0.72, at 2^18 0.71 to 0.63, in registers to less); waiting packs that are read
+// one ahead of their stores (no gain); the logarithm's elements waiting as they were read, in half
+// the memory (0.71 to 0.70).
 #pragma once
 
 #include "kernels_cuda/row_pipeline.cuh"

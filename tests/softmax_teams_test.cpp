@@ -147,10 +147,10 @@ TEST(SoftmaxTeams, GiveTheBitsOfClustersARowAhead) {
   };
   for (const char* op : {"softmax", "log_softmax"})
     for (DLDataType type : {kFloat16, kBfloat16})
-      for (const Shape shape : {Shape{1, (1 << 16) + 8},
-                                {130, 70000},
+      for (const Shape shape : {Shape{1, (1 << 17) + 8},
+                                {130, 140000},
                                 {80, 131073},
-                                {43, 1 << 18},
+                                {43, 224 << 10},
                                 {20, 524287},
                                 {17, 600001},
                                 {9, 1 << 20}})
@@ -174,7 +174,7 @@ TEST(SoftmaxTeams, AreRightAtEveryReplay) {
   };
   for (const auto& [op, type, rows, length] : {Shape{"softmax", kFloat16, 5, 700001},
                                                {"log_softmax_grad", kFloat16, 5, 700001},
-                                               {"log_softmax", kBfloat16, 70, 66000}}) {
+                                               {"log_softmax", kBfloat16, 70, 133000}}) {
     Board board;
     Problem problem(op, type, rows, length, kSeed);
     cudaStream_t stream = nullptr;

@@ -1,6 +1,7 @@
-// The twins, bit for bit: every case of tools/proof on every kernel row of this machine, against
-// the scalar reference, for every thread count, under every floating-point state of the host, with
-// OpenMP's threads and with the host's. (The parameters of real models are crosscheck's.)
+// The twins, bit for bit: every case of tools/proof but whole models, which are crosscheck's, on
+// every kernel row of this machine, against the scalar reference. Numbers of threads,
+// floating-point states of the host, OpenMP's threads and the host's change from run to run; some
+// cases meet every combination of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -101,8 +101,16 @@ void add_rows(std::vector<Case>& cases, DLDataType type) {
 std::vector<Case> bias_dropout_residual_cases() {
   std::vector<Case> cases;
   for (const DLDataType type : kFloatingTypes) {
-    for (const Shape& shape :
-         {Shape{1, 1}, {3, 5}, {7, 8}, {5, 64}, {9, 100}, {31, 63}, {2, 3, 1024}, {0, 8}, {70, 4}})
+    for (const Shape& shape : {Shape{1, 1},
+                               {3, 5},
+                               {7, 8},
+                               {5, 64},
+                               {9, 100},
+                               {31, 63},
+                               {2, 3, 1024},
+                               {0, 8},
+                               {70, 4},
+                               {41, 1003}})  // the last one for several threads
       add_terms(cases, type, shape);
     add_rows(cases, type);
     for (const RandomSpec& random : shaped_specs()) {
