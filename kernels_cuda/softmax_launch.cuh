@@ -149,16 +149,6 @@ void launch_long(const Job& job, Execution& execution) {
               static_cast<unsigned>(warps * kWarp), fixed + weights, plan.blocks, job, plan);
 }
 
-// Whether rows of 16 bits go to teams that are a row ahead, be there one or thousands. Two chunks a
-// warp of a cluster are faster, whose parts travel faster, where it is full: of up to 128 chunks,
-// in eight blocks of eight warps (float16 at 2^17 0.80 to 0.86 of the copy rate, its logarithm the
-// same, ragged rows of 100 001 0.77 to 0.82), and of 225 to 256, in 16 (at 2^18 0.70 to 0.80). Rows
-// between lose by it (ragged ones of 200 001 0.77 to 0.69).
-inline bool goes_ahead(std::int64_t length) {
-  const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
-  return chunks > 256 || (chunks > 128 && chunks <= 224);
-}
-
 // In packs of V elements; one by one if V is 1.
 template <bool kLog, int V, bool kRagged, class Job>
 void launch_softmax(const Job& job, Execution& execution) {
@@ -201,8 +191,13 @@ void launch_softmax(const Job& job, Execution& execution) {
   if (alone && !leaves_room<typename Job::In>(plan.chunks)) return launch_alone();
   if constexpr (V > 1 && kSameType) {
     constexpr std::size_t kSize = sizeof(typename Job::In);
+    // In 16 bits, where rows from here on are faster so, be there one or thousands. Below, two
+    // chunks a warp of a cluster of eight small blocks are (whole rows of float16 at 2^17 0.82 to
+    // 0.855 of the copy rate, bfloat16's logarithm 0.80 to 0.84; at 2^18, of 16 blocks, 0.80 to
+    // 0.79).
+    constexpr std::int64_t kAhead = 128 * kFoldChunk;
     if constexpr (kSize == 2)
-      if (job.plain && goes_ahead(job.rows.length) && launch_ahead<kLog, S>(job, execution)) return;
+      if (job.plain && job.rows.length > kAhead && launch_ahead<kLog, S>(job, execution)) return;
     // Two chunks a warp: where a chunk a warp has no room, and where it is faster. In teams, where
     // a portable cluster has no room for that, or in 16 bits for half of it.
     constexpr std::int64_t kTeams = kPortableBlocksOfRow * kWarps * kFoldChunk * (kSize / 2);

@@ -10,7 +10,7 @@
 //
 // Tried and left: teams of 128 blocks of eight warps in place of 64 of 16 (float16 at 2^20 0.71 in
 // place of 0.745); a barrier for every eight of those 16 (no gain); a pause before letters are
-// looked for again (no gain); rows of up to 2^17 (goes_ahead() in softmax_launch.cuh); warps that
+// looked for again (no gain); rows of up to 2^17 (kAhead in softmax_launch.cuh); warps that
 // go on without a barrier, the last one of a block sending its parts and each in turn receiving a
 // row (bfloat16 at 2^20 0.73 to 0.66), the same with the barrier (no gain); another warp to receive
 // than the one that sends (bfloat16's logarithm 0.76 to 0.78 at 2^19, float16's 0.80 to 0.79 at

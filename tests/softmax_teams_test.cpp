@@ -150,7 +150,7 @@ TEST(SoftmaxTeams, GiveTheBitsOfClustersARowAhead) {
       for (const Shape shape : {Shape{1, (1 << 17) + 8},
                                 {130, 140000},
                                 {80, 131073},
-                                {43, 224 << 10},
+                                {43, 1 << 18},
                                 {20, 524287},
                                 {17, 600001},
                                 {9, 1 << 20}})
