@@ -67,11 +67,24 @@ bool moves_as_one(const Rows<N>& rows, const RowMemory (&memory)[N], int V) {
   return yes;
 }
 
+// Threads that hold many values, more than 128 bytes of what is computed with, are few in a block,
+// and the compiler is told how many blocks are to be at work. F: of the values.
+template <class F, int kValues>
+inline constexpr bool kManyAcross = kValues * sizeof(F) > 128;
+template <bool kMany>
+inline constexpr int kThreadsAcross = kMany ? 256 : 1024;
+template <bool kMany, class F, int kValues>
+inline constexpr int kBlocksAcross = !kMany                       ? 1
+                                     : !kManyAcross<F, kValues>   ? 4
+                                     : kValues * sizeof(F) <= 192 ? 3
+                                                                  : 2;
+
 // For threads that hold K elements of each of V rows of `element` bytes. Rows side by side are as
 // wide as 128 bytes, or fewer where that leaves a block small enough for two to be at work.
-template <int N>
+template <bool kMany = false, int N>
 AcrossPlan plan_across(const Rows<N>& rows, int K, int V, int element, int device) {
-  constexpr int kWide = 128, kNarrow = 64, kWarps = 16, kMostWarps = 32;
+  constexpr int kWide = 128, kNarrow = 64;
+  constexpr int kMostWarps = kThreadsAcross<kMany> / kWarp, kWarps = std::min(16, kMostWarps);
   const auto log2_at_least = [](std::int64_t n) {
     int log = 0;
     while (std::int64_t{1} << log < n) ++log;
@@ -93,15 +106,28 @@ AcrossPlan plan_across(const Rows<N>& rows, int K, int V, int element, int devic
   if (plan.chunks == 1) {
     // A warp that has rows for itself, then a block small enough for two to be at work. Rows that
     // do not move as one need the width more: their ends are parts of what memory moves.
+    const auto in_warp = [&](int bytes, int registers) {
+      take(bytes);
+      return chunk <= registers * plan.places();
+    };
     const auto in = [&](int bytes, int warps) {
       take(bytes);
       return plan.warps() <= warps;
     };
-    if (!in(kWide, 1) && !in(kNarrow, 1) && !in(kWide, V == 1 ? kMostWarps : kWarps) &&
-        !in(kNarrow, kMostWarps))
-      take(kNarrow / 2);
+    const int few = kMany ? 3 * K / 4 : K;  // of the registers: then more warps are at work
+    bool done = false;
+    if constexpr (kMany) {
+      for (const int registers : {few, K})
+        for (const int bytes : {kWide, kNarrow, kNarrow / 2})
+          done = done || ((V > 1 || bytes >= kNarrow) && in_warp(bytes, registers));
+      done = done || in(kNarrow, kMostWarps);
+    } else {
+      done = in(kWide, 1) || in(kNarrow, 1) || in(kWide, V == 1 ? kMostWarps : kWarps) ||
+             in(kNarrow, kMostWarps);
+    }
+    if (!done) take(kNarrow / 2);
     // A thread's registers come first.
-    while (plan.lanes_log < 5 && K * plan.places() / 2 >= chunk) ++plan.lanes_log;
+    while (plan.lanes_log < 5 && few * plan.places() / 2 >= chunk) ++plan.lanes_log;
     plan.tiles = plan.warps_log == 0 ? kShortThreads / kWarp : 1;
     return plan;
   }

@@ -34,6 +34,8 @@ template <class T, int V>
 __device__ __forceinline__ rows_across_t<T, V> read_across(const T* from) {
   if constexpr (V == 1) {
     return *from;
+  } else if constexpr (Words<T, V>::kCount == 1) {
+    return {{*reinterpret_cast<const std::uint32_t*>(from)}};
   } else if constexpr (Words<T, V>::kCount == 2) {
     const uint2 words = *reinterpret_cast<const uint2*>(from);
     return {{words.x, words.y}};
@@ -78,6 +80,8 @@ template <bool kNumbers, class T, int V>
 __device__ __forceinline__ void write_across(T* to, compute_t<T> (&y)[V]) {
   if constexpr (V == 1)
     *to = narrow<T>(y[0]);
+  else if constexpr (Words<T, V>::kCount == 1)
+    *reinterpret_cast<std::uint32_t*>(to) = narrow_words<T, V, kNumbers>(y).of[0];
   else
     write_words(to, narrow_words<T, V, kNumbers>(y));
 }

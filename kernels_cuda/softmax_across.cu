@@ -6,33 +6,52 @@
 namespace twinops {
 namespace {
 
-template <bool kLog, int V, int K, class Job>
-bool launch_across(Job& job, Execution& execution) {
+// Threads hold K elements of each of V rows: of rows of up to a chunk as few as will do, in steps.
+template <bool kLog, int V, int K, int kStep, class Job>
+bool launch_short(Job& job, Execution& execution) {
   using F = typename Job::F;
-  job.plan = plan_across(job.rows, K, V, sizeof(typename Job::In), execution.device.index);
-  // Steps cost code: few where it is slow anyway.
-  constexpr int kStep = sizeof(F) == 8 ? K : K / 4;
-  const auto launch = [&](auto kernel) {
-    return launch_tiles(kernel, job, V, SoftmaxAcrossRoom<F>::bytes(job.plan, V), execution);
-  };
-  if (job.plan.chunks > 1) return launch(softmax_across_long_kernel<kLog, Job, V, K>);
+  constexpr bool kMany = kManyAcross<F, V * K>;
+  job.plan = plan_across<kMany>(job.rows, K, V, sizeof(typename Job::In), execution.device.index);
+  const std::size_t shared = SoftmaxAcrossRoom<F>::bytes(job.plan, V);
   bool done = false;
   with_registers_across<K, kStep>(
       job.plan, job.rows.length, [&]<int kRegisters>(std::integral_constant<int, kRegisters>) {
-        done = launch(softmax_across_kernel<kLog, Job, V, kRegisters, kStep>);
+        done = launch_tiles(softmax_across_kernel<kLog, Job, V, kRegisters, kStep, kMany>, job, V,
+                            shared, execution);
       });
   return done;
 }
+template <bool kLog, int V, int K, class Job>
+bool launch_long(Job& job, Execution& execution) {
+  using F = typename Job::F;
+  constexpr bool kMany = kManyAcross<F, V * K>;
+  job.plan = plan_across<kMany>(job.rows, K, V, sizeof(typename Job::In), execution.device.index);
+  return launch_tiles(softmax_across_long_kernel<kLog, Job, V, K, kMany>, job, V,
+                      SoftmaxAcrossRoom<F>::bytes(job.plan, V), execution);
+}
 
-// A thread holds 128 bytes of what is computed with, four rows wide where they move as one.
 template <bool kLog, class T>
 bool launch_type(const SoftmaxArguments& a, Execution& execution) {
-  constexpr int V = sizeof(T) == 8 ? 2 : 4, K = 128 / static_cast<int>(sizeof(compute_t<T>));
   SoftmaxAcrossJob<T, T> job{
       static_cast<const T*>(a.x), static_cast<T*>(a.out), a.rows, {}, a.masked_is_zero};
-  return moves_as_one<2>(a.rows, {{a.out, sizeof(T)}, {a.x, sizeof(T)}}, V)
-             ? launch_across<kLog, V, K / V>(job, execution)
-             : launch_across<kLog, 1, K>(job, execution);
+  const auto as_one = [&](int V) {
+    return moves_as_one<2>(a.rows, {{a.out, sizeof(T)}, {a.x, sizeof(T)}}, V);
+  };
+  constexpr int kSingle = sizeof(T) == 8 ? 16 : sizeof(T) == 4 ? 32 : 64;
+  constexpr int kPair = sizeof(T) == 8 ? 8 : 32;
+  if (a.rows.length > kFoldChunk)
+    return as_one(2) ? launch_long<kLog, 2, kPair>(job, execution)
+                     : launch_long<kLog, 1, kSingle>(job, execution);
+  if constexpr (sizeof(T) == 8) {  // steps cost code: none where it is slow anyway
+    return as_one(2) ? launch_short<kLog, 2, kPair, kPair>(job, execution)
+                     : launch_short<kLog, 1, kSingle, kSingle>(job, execution);
+  } else {
+    if ((sizeof(T) == 4 || a.rows.length <= 8) && as_one(4))
+      return launch_short<kLog, 4, 8, 2>(job, execution);
+    if constexpr (sizeof(T) == 2)
+      if (as_one(2)) return launch_short<kLog, 2, kPair, 4>(job, execution);
+    return launch_short<kLog, 1, kSingle, 8>(job, execution);
+  }
 }
 
 template <class T>

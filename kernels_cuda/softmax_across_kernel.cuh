@@ -2,6 +2,17 @@
 // up to a chunk, and of as many chunks as a block has warps for, stay in registers: read once,
 // written once. Longer rows are read twice, and their chunks' maxima and sums wait in shared
 // memory.
+//
+// In 16 bits instructions are the limit: 36 an element where a thread held 32 values, four rows
+// wide, of which half were joins, divisions and addresses; 20 with 64 values, two rows wide. Share
+// of the copy rate, float16's softmax of 21, 64, 128 and 1000 columns, inner 3136: 0.79, 0.71, 0.65
+// and 0.45 before, 0.97, 0.90, 0.85 and 0.68 now. The compiler has to know how many blocks are to
+// be at work (kBlocksAcross): 21 columns 0.79 without. Tried and left: 64 values four rows wide
+// (0.74, 0.86, 0.79, 0.49), 48 values two wide (0.93, 0.81, 0.50, 0.41), blocks of 512 threads
+// (1000 columns 0.54), resident blocks that ask for the next rows by cp.async (0.85, 0.79, 0.70,
+// 0.60), addresses by one wide multiplication in place of two additions (64 columns 0.90 to 0.89,
+// 3000 0.40 to 0.37), and normal weights where rows have several chunks, which spills (3000 columns
+// 0.45 to 0.40).
 #pragma once
 
 #include "kernels_cuda/across_fold.cuh"
@@ -81,28 +92,38 @@ struct FinishRow {
   }
 };
 
-// A chunk of V rows in K registers each, the first kSure of which lie in the row.
-template <bool kLog, class Job, int V, int K, int kSure>
+// A chunk of V rows in K registers each, the first kSure of which lie in the row. kShort: it is all
+// of the row.
+template <bool kLog, class Job, int V, int K, int kSure, bool kShort>
 struct ChunkAcross {
   using In = typename Job::In;
   using Out = typename Job::Out;
   using F = typename Job::F;
+  static constexpr bool kTwo = sizeof(In) == 2 && V > 1;  // elements an instruction
+  static constexpr bool kNormal = kTwo && kShort;         // looks for rows of normal weights
   F x[K][V];
+  rows_across_t<In, V> least;  // of each row's elements here; kNormal
+  int registers;               // that hold such
 
-  // Gives the greatest of each row as well: of 16-bit elements two an instruction.
+  // Gives the greatest of each row as well.
   __device__ __forceinline__ void load(const AcrossPlan& plan, const AcrossPlace<V>& of,
                                        const In* at, std::int64_t step, int left, F (&max)[V]) {
     rows_across_t<In, V> packs[K];
     load_across<kSure>(of, at, step, left, kPad<In>, packs);
 #pragma unroll
     for (int k = 0; k < K; ++k) widen_across(packs[k], x[k]);
-    if constexpr (sizeof(In) == 2 && V > 1) {
+    registers = of.registers(left);
+    if constexpr (kTwo) {
       rows_across_t<In, V> greatest = packs[0];
+      least = packs[0];
 #pragma unroll
       for (int k = 1; k < K; ++k)
 #pragma unroll
-        for (int i = 0; i < V / 2; ++i)
+        for (int i = 0; i < V / 2; ++i) {
           greatest.of[i] = greater_two<In>(greatest.of[i], packs[k].of[i]);
+          if (kNormal && (k < kSure || k < registers))
+            least.of[i] = lesser_two<In>(least.of[i], packs[k].of[i]);
+        }
       join_lanes_across(plan, greatest.of, greater_two<In>);
 #pragma unroll
       for (std::uint32_t& two : greatest.of) two = greater_two<In>(two, two);  // one NaN
@@ -116,6 +137,7 @@ struct ChunkAcross {
   __device__ __forceinline__ void move(int v, F by) {
 #pragma unroll
     for (int k = 0; k < K; ++k) x[k][v] = x[k][v] - by;
+    if constexpr (kNormal) least = fill_across<V>(kPad<In>);  // looks no further
   }
   __device__ __forceinline__ void find_greatest(F (&max)[V]) const {
 #pragma unroll
@@ -127,16 +149,33 @@ struct ChunkAcross {
   }
   // The sums of weights over registers; x becomes the weights, unless it is kept (kLog).
   __device__ __forceinline__ void weigh(const F (&max)[V], F (&sum)[V]) {
+    const auto weigh_by = [&](auto&& weight_of) {
+      fold_registers<K>(sum, [&](int k, F(&s)[V]) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+          s[v] = weight_of(k, v);
+          if constexpr (!kLog) x[k][v] = s[v];
+        }
+      });
+    };
+    if constexpr (kNormal) {
+      F magic[V], low[V];
+      widen_across(least, low);
+      bool normal = true;
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        magic[v] = weight_magic(max[v]);
+        normal &= weight_is_normal(low[v], magic[v]);
+      }
+      if (__all_sync(kAllLanes, normal))
+        return weigh_by([&](int k, int v) {
+          return k < kSure || k < registers ? normal_weight<In>(x[k][v], magic[v]) : F(0);
+        });
+    }
     WeightScale<F> scale[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) scale[v] = weight_scale(max[v]);
-    fold_registers<K>(sum, [&](int k, F(&s)[V]) {
-#pragma unroll
-      for (int v = 0; v < V; ++v) {
-        s[v] = weight<In>(x[k][v], scale[v]);
-        if constexpr (!kLog) x[k][v] = s[v];
-      }
-    });
+    weigh_by([&](int k, int v) { return weight<In>(x[k][v], scale[v]); });
   }
   // x becomes the row first: stores that reuse registers wait for those before them.
   __device__ __forceinline__ void store(const Job& job, const AcrossPlace<V>& of, Out* at, int left,
@@ -170,10 +209,12 @@ struct ChunkAcross {
 
 // Rows of up to a chunk, in K registers of a thread, the last kMaybe of which may lie beyond the
 // row.
-template <bool kLog, class Job, int V, int K, int kMaybe>
-__global__ void __launch_bounds__(1024) softmax_across_kernel(const __grid_constant__ Job job) {
+template <bool kLog, class Job, int V, int K, int kMaybe, bool kMany>
+__global__ void __launch_bounds__(kThreadsAcross<kMany>,
+                                  kBlocksAcross<kMany, typename Job::F, V * K>)
+    softmax_across_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
-  using Chunk = ChunkAcross<kLog, Job, V, K, K - kMaybe>;
+  using Chunk = ChunkAcross<kLog, Job, V, K, K - kMaybe, true>;
   TWINOPS_DYNAMIC_SHARED(memory);
   const AcrossPlan& plan = job.plan;
   const AcrossPlace<V> of(plan, job.rows.rows, false);
@@ -202,8 +243,9 @@ __global__ void __launch_bounds__(1024) softmax_across_kernel(const __grid_const
 }
 
 // Rows of several chunks.
-template <bool kLog, class Job, int V, int K>
-__global__ void __launch_bounds__(1024)
+template <bool kLog, class Job, int V, int K, bool kMany>
+__global__ void __launch_bounds__(kThreadsAcross<kMany>,
+                                  kBlocksAcross<kMany, typename Job::F, V * K>)
     softmax_across_long_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
   TWINOPS_DYNAMIC_SHARED(memory);
@@ -214,7 +256,7 @@ __global__ void __launch_bounds__(1024)
   const SoftmaxAcrossRoom<F> room(memory, plan, V, of.group);
   const RowStarts<2> starts = across_starts(plan, job.rows.outer, of.row);
   const auto left_at = [&](int c) { return left_of_chunk(job.rows.length, c); };
-  ChunkAcross<kLog, Job, V, K, 0> chunk;
+  ChunkAcross<kLog, Job, V, K, 0, false> chunk;
   bool moved = false;
   const auto load = [&](int c, F(&max)[V]) {
     chunk.load(plan, of, job.x + starts.of[1] + c * kFoldChunk * job.rows.step[1], job.rows.step[1],

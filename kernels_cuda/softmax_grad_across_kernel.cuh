@@ -83,16 +83,50 @@ struct GradChunkAcross {
   __device__ __forceinline__ void store(const Job& job, const AcrossPlace<V>& of,
                                         const RowStarts<3>& starts, std::int64_t begin, int left,
                                         const F (&sum)[V]) const {
-    const std::int64_t step = job.rows.step[0];
-    store_across<false, 0, V, K>(
-        of, job.dx + starts.of[0] + begin * step, step, left, [&](int k, F(&dx)[V]) {
-          F ys[V], dys[V];
-          widen_across(y[k], ys);
-          widen_across(dy[k], dys);
+    const auto store_by = [&](auto&& grad) {
+      const std::int64_t step = job.rows.step[0];
+      store_across<false, 0, V, K>(of, job.dx + starts.of[0] + begin * step, step, left,
+                                   [&](int k, F(&dx)[V]) {
+                                     F ys[V], dys[V];
+                                     widen_across(y[k], ys);
+                                     widen_across(dy[k], dys);
 #pragma unroll
-          for (int v = 0; v < V; ++v)
-            dx[v] = softmax_grad<kLog, In, F>(ys[v], dys[v], sum[v], job.scale);
-        });
+                                     for (int v = 0; v < V; ++v)
+                                       dx[v] = grad(ys[v], dys[v], sum[v]);
+                                   });
+    };
+    if constexpr (kLog && sizeof(F) == 4)
+      if (__all_sync(kAllLanes, y_magnitude() <= ExpTable<F>::kNormal))
+        return store_by(
+            [&](F y, F dy, F sum) { return normal_log_softmax_grad<In>(y, dy, sum, job.scale); });
+    store_by([&](F y, F dy, F sum) { return softmax_grad<kLog, In, F>(y, dy, sum, job.scale); });
+  }
+
+ private:
+  // The greatest |y|, NaN if one is.
+  __device__ __forceinline__ F y_magnitude() const {
+    F most(0);
+    if constexpr (sizeof(In) == 2 && V > 1) {
+      Packs two = y[0];
+#pragma unroll
+      for (int i = 0; i < V / 2; ++i) {
+#pragma unroll
+        for (int k = 0; k < K; ++k)
+          two.of[i] = greater_two<In>(two.of[i] & 0x7fff7fffu, y[k].of[i] & 0x7fff7fffu);
+        two.of[0] = greater_two<In>(two.of[0], two.of[i]);
+      }
+      const float2 of = widen_two(two.of[0], In{});
+      most = greatest_or_nan(of.x, of.y);
+    } else {
+#pragma unroll
+      for (const Packs& pack : y) {
+        F ys[V];
+        widen_across(pack, ys);
+#pragma unroll
+        for (const F of_row : ys) most = greatest_or_nan(most, abs(of_row));
+      }
+    }
+    return most;
   }
 };
 
