@@ -122,6 +122,10 @@ void add_across(Cases& cases, DLDataType type, const Values& values) {
   for (std::int64_t inner : {1, 2, 4, 12, 31, 32, 49, 196})
     for (std::int64_t n : {7, 21, 130, 1000, 1030})
       cases.add({{3, n, inner}, 1}, values, type, type);
+  // What a thread, a warp and a block hold at most of two rows side by side, and of one.
+  for (std::int64_t n :
+       {13, 17, 24, 25, 29, 40, 48, 49, 57, 65, 96, 97, 128, 129, 200, 256, 513, 700})
+    for (std::int64_t inner : {35, 50}) cases.add({{2, n, inner}, 1}, values, type, type);
   cases.add({{2, 21, 56, 56}, 1}, values, type, type);
   cases.add({{3, 40, 6, 8}, 1}, values, type, type, true);
   cases.add({{3, 40, 6, 8}, 2}, values, type, type);
