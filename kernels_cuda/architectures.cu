@@ -56,9 +56,9 @@ template __global__ void grad_long_kernel<true, float16, float16, Chunk>(
     const __grid_constant__ HalfGradJob, const LongRows);
 using HalfAcrossJob = SoftmaxAcrossJob<float16, float16>;
 using HalfGradAcrossJob = GradAcrossJob<float16, float16>;
-template __global__ void softmax_across_kernel<true, HalfAcrossJob, 4, 6, 2>(
+template __global__ void softmax_across_kernel<true, HalfAcrossJob, 2, 24, 4, true>(
     const __grid_constant__ HalfAcrossJob);
-template __global__ void softmax_across_long_kernel<true, HalfAcrossJob, 1, 32>(
+template __global__ void softmax_across_long_kernel<true, HalfAcrossJob, 1, 64, true>(
     const __grid_constant__ HalfAcrossJob);
 template __global__ void grad_across_kernel<true, HalfGradAcrossJob, 4, 8>(
     const __grid_constant__ HalfGradAcrossJob);
