@@ -199,7 +199,9 @@ std::vector<Case> forward_cases(const char* op) {
         const Values kNan{"one NaN", with(logits(), 0, n / 2 * inner, Special::minus_nan)};
         const Values kInfinity{"one infinity", with(logits(), 0, -1, Special::infinity)};
         const Values kLarge{"one large", with(logits(), 0, n, Special::largest)};
-        for (const Values& values : {kFar, kWhole, kFinite, kEqual, kNan, kInfinity, kLarge})
+        const Values kLow{"the last low",
+                          with(logits(), 0, (n - 1) * inner, Special::minus_largest)};
+        for (const Values& values : {kFar, kWhole, kFinite, kEqual, kNan, kInfinity, kLarge, kLow})
           cases.add(across, values, type, type);
         cases.add(across, kFar, type, type, true);
         cases.add(across, kMasked, type, type);
@@ -207,6 +209,10 @@ std::vector<Case> forward_cases(const char* op) {
       }
     for (const Values& v : {kLogits, kSteep, kFar, kWhole, kMasked}) add_neighbours(cases, type, v);
     add_large(cases, type, kSteep);
+    // A row of normal weights but for one, the last.
+    for (std::int64_t n : {31, 100, 513, 1024, 1025, 1060, 1500, 2049, 4130, 8192, 40000})
+      cases.add({{9, n}}, {"the last low", with(logits(), 0, n - 1, Special::minus_largest)}, type,
+                type);
     for (std::int64_t n : {1, 31, 100, 1024, 1500, 8192, 40000}) {
       for (const Values& values : {kFar, kWhole, kFinite, kEqual})
         cases.add({{9, n}}, values, type, type);
