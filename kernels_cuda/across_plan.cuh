@@ -13,16 +13,13 @@ namespace twinops {
 // A tile is `lanes` * V rows. Where these have several chunks, the blocks of a cluster share them,
 // each of which has `at_once` at a time. Tiles whose rows are one warp's stand several in a block.
 struct AcrossPlan {
-  int lanes_log;  // 2^: lanes of a warp that lie side by side
-  int warps_log;  // 2^: warps that share a chunk
-  int at_once;    // chunks of a block
-  int chunks;     // of a row
-  int blocks;     // of a tile: the cluster
-  int tiles;      // of a block
-  // n / size of the innermost of the rows' axes is the upper word of n * inverse, shifted: for n
-  // below 2^31.
-  std::uint32_t inverse;
-  int inverse_shift;
+  int lanes_log;     // 2^: lanes of a warp that lie side by side
+  int warps_log;     // 2^: warps that share a chunk
+  int at_once;       // chunks of a block
+  int chunks;        // of a row
+  int blocks;        // of a tile: the cluster
+  int tiles;         // of a block
+  Divider by_inner;  // by the size of the innermost of the rows' axes
 
   TWINOPS_INLINE int lanes() const { return 1 << lanes_log; }
   TWINOPS_INLINE int warps() const { return 1 << warps_log; }
@@ -92,10 +89,7 @@ AcrossPlan plan_across(const Rows<N>& rows, int K, int V, int element, int devic
   };
   AcrossPlan plan{};
   const std::int64_t length = rows.length, inner = rows.outer.size[rows.outer.rank - 1];
-  plan.inverse_shift = log2_at_least(inner) - 1;  // inner > 1: other axes are left out
-  plan.inverse = static_cast<std::uint32_t>(
-      ((std::uint64_t{1} << (32 + plan.inverse_shift)) + static_cast<std::uint64_t>(inner) - 1) /
-      static_cast<std::uint64_t>(inner));
+  plan.by_inner = Divider(inner);  // above 1: other axes are left out
   plan.chunks = static_cast<int>((length + kFoldChunk - 1) / kFoldChunk);
   plan.at_once = plan.blocks = 1;
   const std::int64_t chunk = std::min<std::int64_t>(length, kFoldChunk);

@@ -149,7 +149,7 @@ __device__ __forceinline__ RowStarts<N> across_starts(const AcrossPlan& plan,
     for (int k = 0; k < N; ++k) starts.of[k] += index * outer.stride[k][axis];
     row = next;
   };
-  if (outer.rank > 1) add(outer.rank - 1, __umulhi(row, plan.inverse) >> plan.inverse_shift);
+  if (outer.rank > 1) add(outer.rank - 1, plan.by_inner.quotient(row));
 #pragma unroll 1
   for (int axis = outer.rank - 2; axis > 0; --axis)
     add(axis, row / static_cast<std::uint32_t>(outer.size[axis]));

@@ -35,8 +35,8 @@ template __global__ void softmax_pair_kernel<true, HalfJob, Chunk, ClusterOfRow>
     const __grid_constant__ HalfJob, const __grid_constant__ ChunkRows);
 template __global__ void softmax_pair_kernel<true, HalfJob, Chunk, TeamOfRow>(
     const __grid_constant__ HalfJob, const __grid_constant__ ChunkRows);
-template __global__ void softmax_team_kernel<true, HalfJob, Chunk>(
-    const __grid_constant__ HalfJob, const __grid_constant__ ChunkRows);
+template __global__ void softmax_dealt_kernel<true, HalfJob, Chunk>(
+    const __grid_constant__ HalfJob, const __grid_constant__ DealtRows);
 template __global__ void softmax_long_kernel<true, HalfJob, Chunk>(const __grid_constant__ HalfJob,
                                                                    const LongRows);
 using HalfGradJob = GradJob<float16, float16>;

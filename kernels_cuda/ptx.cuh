@@ -109,19 +109,23 @@ __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
 }
 
-// An mbarrier in shared memory, for the bytes that others send: one thread of the block arrives a
-// phase and says how many are to come, and whoever waits has them all.
+// An mbarrier in shared memory: one thread of the block arrives a phase, and whoever waits sees
+// what that thread had written. Or others send bytes: the thread says how many are to come, and
+// whoever waits has them all.
 __device__ __forceinline__ void start_barrier(std::uint64_t& barrier) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barrier)) : "memory");
 }
 __device__ __forceinline__ void show_barriers_to_cluster() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
+__device__ __forceinline__ void arrive(SharedAddress barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
 __device__ __forceinline__ void expect_bytes(SharedAddress barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-__device__ __forceinline__ void wait_for_bytes(SharedAddress barrier, int parity) {
+__device__ __forceinline__ void wait_for_phase(SharedAddress barrier, int parity) {
   constexpr unsigned kPatience = 10'000'000;  // nanoseconds before the processor looks again
   unsigned there = 0;
   while (there == 0)

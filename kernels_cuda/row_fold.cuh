@@ -71,6 +71,21 @@ __device__ __forceinline__ F fold_lanes(F (&values)[R * V]) {
   return fold_over_lanes<G>(s);
 }
 
+// The sum of a chunk in shared memory, which is overwritten: by all lanes of a warp.
+template <class F>
+__device__ __forceinline__ F fold_in_memory(F* s) {
+#pragma unroll 1
+  for (int half = kFoldChunk / 2; half > 0; half /= 2) {
+    __syncwarp();
+    for (int j = static_cast<int>(threadIdx.x % kWarp); j < half; j += kWarp)
+      s[j] = s[j] + s[j + half];
+  }
+  __syncwarp();
+  const F sum = s[0];
+  __syncwarp();
+  return sum;
+}
+
 // The tree of neighbours over the lanes; every lane has it.
 template <class F>
 __device__ __forceinline__ F fold_neighbours(F sum) {

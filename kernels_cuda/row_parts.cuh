@@ -145,7 +145,7 @@ class RowParts {
 #if __CUDA_ARCH__ >= 900
     const SharedAddress arrived = shared_address(&memory_.arrived[turn & 1]);
     if (threadIdx.x == 0) expect_bytes(arrived, chunks_ * static_cast<int>(sizeof(Part)));
-    wait_for_bytes(arrived, turn >> 1 & 1);
+    wait_for_phase(arrived, turn >> 1 & 1);
 #endif
   }
 

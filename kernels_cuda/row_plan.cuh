@@ -5,10 +5,12 @@
 #include <initializer_list>
 #include <limits>
 
+#include "kernels_cuda/dealt_rows.cuh"
 #include "kernels_cuda/row_launch.cuh"
 #include "kernels_cuda/row_parts.cuh"
 #include "kernels_cuda/row_share.cuh"
 #include "kernels_cuda/team_parts.cuh"
+#include "operators/softmax_rows.hpp"
 
 namespace twinops {
 
@@ -144,6 +146,33 @@ struct PairsOfTeam {
     return Parts::Board::bytes(blocks);
   }
 };
+
+// How rows are dealt round the device's blocks, of `shared` bytes each, and how many of those there
+// are: none if there is no room, or (if_full) less than enough to do for all, or if a row is longer
+// than most_groups, or than its blocks' warps are busy with at once: none of them may wait for a
+// row before it has weighed its own chunks of it.
+template <class Kernel, int N>
+int plan_dealt(const Rows<N>& rows, Kernel kernel, std::size_t shared, std::int64_t most_groups,
+               bool if_full, const Execution& execution, DealtRows& plan) {
+  constexpr int kChunks = DealtRows::kChunks, kWarps = DealtRows::kWarps;
+  const int device = execution.device.index;
+  if (execution.allocate == nullptr || rows.outer.rank > 1 || !has_room(shared, device) ||
+      !device_attribute(cudaDevAttrCooperativeLaunch, device))
+    return 0;
+  const std::int64_t chunks = (rows.length + kFoldChunk - 1) / kFoldChunk;
+  const std::int64_t groups = (chunks + kChunks - 1) / kChunks;
+  if (groups < 2 || groups > most_groups || rows.rows > (1 << 30) / groups) return 0;
+  const std::int64_t resident = resident_blocks(kernel, kWarps * kWarp, shared, device);
+  const std::int64_t blocks = std::min(groups * rows.rows, resident);
+  if (blocks == 0 || (if_full && blocks < resident) ||
+      (groups + blocks - 1) / blocks * kChunks > kWarps)
+    return 0;
+  plan.rows = static_cast<int>(rows.rows);
+  plan.length = static_cast<int>(rows.length);
+  plan.groups = static_cast<int>(groups);
+  plan.by_row = Divider(groups);
+  return static_cast<int>(blocks);
+}
 
 // How many rows the device works on at a time, in clusters side by side.
 template <class Kernel>

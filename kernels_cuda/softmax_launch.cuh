@@ -2,11 +2,11 @@
 #pragma once
 
 #include "kernels_cuda/kernel.hpp"
+#include "kernels_cuda/softmax_dealt_kernel.cuh"
 #include "kernels_cuda/softmax_kernels.cuh"
 #include "kernels_cuda/softmax_long_kernel.cuh"
 #include "kernels_cuda/softmax_pair_kernel.cuh"
 #include "kernels_cuda/softmax_staged_kernel.cuh"
-#include "kernels_cuda/softmax_team_kernel.cuh"
 #include "kernels_cuda/softmax_two_chunk_kernel.cuh"
 
 namespace twinops {
@@ -128,11 +128,22 @@ bool launch_pairs_of_teams(const Job& job, Execution& execution) {
   return launch_teams<Room>(job, softmax_pair_kernel<kLog, Job, S, TeamOfRow>, {16, 8}, execution);
 }
 
-// A chunk a warp, in teams that weigh a row while the parts of the one before travel; false if they
-// have no room. The job is plain, in packs.
+// A chunk a warp, dealt round the device's blocks; false if there is no room, or the call brought
+// no allocator for what they meet in, or (if_full) there are fewer groups than blocks. The job is
+// plain, in packs.
 template <bool kLog, class S, class Job>
-bool launch_ahead(const Job& job, Execution& execution) {
-  return launch_teams<TeamRoom<Job, S>>(job, softmax_team_kernel<kLog, Job, S>, {8, 16}, execution);
+bool launch_dealt(const Job& job, bool if_full, Execution& execution) {
+  using Room = DealtRoom<Job, S>;
+  const auto kernel = softmax_dealt_kernel<kLog, Job, S>;
+  constexpr auto kThreads = static_cast<unsigned>(DealtRows::kWarps * kWarp);
+  DealtRows plan{};
+  const int blocks = plan_dealt(job.rows, kernel, Room::kBytes, Room::Relay::kMostGroups, if_full,
+                                execution, plan);
+  if (blocks == 0) return false;
+  const Workspace letters(execution, Room::scratch_bytes(static_cast<std::size_t>(plan.all())));
+  plan.letters = letters.data();
+  launch_rows(execution, kernel, grid_of(blocks), kThreads, Room::kBytes, kResident, job, plan);
+  return true;
 }
 
 template <bool kLog, class S, class Job>
@@ -191,13 +202,14 @@ void launch_softmax(const Job& job, Execution& execution) {
   if (alone && !leaves_room<typename Job::In>(plan.chunks)) return launch_alone();
   if constexpr (V > 1 && kSameType) {
     constexpr std::size_t kSize = sizeof(typename Job::In);
-    // In 16 bits, where rows from here on are faster so, be there one or thousands. Below, two
-    // chunks a warp of a cluster of eight small blocks are (whole rows of float16 at 2^17 0.82 to
-    // 0.855 of the copy rate, bfloat16's logarithm 0.80 to 0.84; at 2^18, of 16 blocks, 0.80 to
-    // 0.79).
-    constexpr std::int64_t kAhead = 128 * kFoldChunk;
+    // In 16 bits: from the first length on if that fills the device, where two chunks a warp of a
+    // cluster are no faster (40 chunks 0.89 to 0.86 of the copy rate, 64 0.84 to 0.85, in ragged
+    // rows of 69 0.76 to 0.81), from the second on at any rate.
+    constexpr std::int64_t kDealt = 48 * kFoldChunk, kDealtAlways = 128 * kFoldChunk;
     if constexpr (kSize == 2)
-      if (job.plain && job.rows.length > kAhead && launch_ahead<kLog, S>(job, execution)) return;
+      if (job.plain && job.rows.length > kDealt &&
+          launch_dealt<kLog, S>(job, job.rows.length <= kDealtAlways, execution))
+        return;
     // Two chunks a warp: where a chunk a warp has no room, and where it is faster. In teams, where
     // a portable cluster has no room for that, or in 16 bits for half of it.
     constexpr std::int64_t kTeams = kPortableBlocksOfRow * kWarps * kFoldChunk * (kSize / 2);

@@ -286,6 +286,25 @@ __device__ __forceinline__ SoftmaxPart<F> join_pairs(const SoftmaxPart<F>* parts
   return row;
 }
 
+// The same of up to 4 * kWarp, up to four a lane.
+template <class F>
+__device__ __forceinline__ SoftmaxPart<F> join_many(const SoftmaxPart<F>* parts, int count) {
+  const int of_lane = count <= kWarp ? 1 : count <= 2 * kWarp ? 2 : 4;
+  const int i = of_lane * static_cast<int>(threadIdx.x % kWarp);
+  SoftmaxPart<F> mine[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+    mine[k] = k < of_lane && i + k < count ? parts[i + k] : SoftmaxPart<F>{};
+  const F left = greatest_or_nan(mine[0].max, mine[1].max);
+  const F right = greatest_or_nan(mine[2].max, mine[3].max);
+  SoftmaxPart<F> row{greatest_of_lanes<kWarp>(greatest_or_nan(left, right)), F(0)};
+  F sums[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) sums[k] = mine[k].sum_under(row.n());
+  row.sum = fold_neighbours((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  return row;
+}
+
 // The row that a warp's chunk is part of, by join(part of the chunk, shift). load(x) reads the
 // chunk, which then becomes its weights, unless it is kept. Where the row's maximum is out of
 // reach, all begin again, with elements from which it is taken, the shift. none: the warp has no

@@ -19,7 +19,7 @@ namespace twinops {
 template <class Part, class Row>
 class TeamParts {
  public:
-  using Board = TeamBoard<Part, 2>;
+  using Board = TeamBoard<Part>;
   static constexpr int kMost = 2 * kWarp;  // chunks of a block, and blocks of a team
 
   __host__ __device__ static constexpr int bytes(int) { return sizeof(Memory); }

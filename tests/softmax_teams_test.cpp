@@ -1,6 +1,7 @@
-// Rows that a team of a GPU's blocks works on (kernels_cuda/team_board.cuh), which takes scratch
-// memory: the bits are those that come without it, whatever the memory held, at every replay of a
-// capture, and beside another such call.
+// Rows that a team of a GPU's blocks works on (kernels_cuda/team_board.cuh), and rows that are
+// dealt round all of them (kernels_cuda/dealt_rows.cuh), both of which take scratch memory: the
+// bits are those that come without it, whatever the memory held, at every replay of a capture, and
+// beside another such call.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -136,8 +137,9 @@ TEST(SoftmaxTeams, GiveTheBitsOfClusters) {
       }
 }
 
-// Rows of 16 bits, several for a team, whose parts travel while the next row is weighed.
-TEST(SoftmaxTeams, GiveTheBitsOfClustersARowAhead) {
+// Rows of 16 bits: fewer groups of chunks than a device has blocks, and many times as many; rows of
+// much less than one round of blocks, and of nearly one.
+TEST(SoftmaxTeams, GiveTheBitsOfClustersWhereRowsAreDealt) {
   TWINOPS_NEEDS_DEVICE;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   Board board;
@@ -147,7 +149,10 @@ TEST(SoftmaxTeams, GiveTheBitsOfClustersARowAhead) {
   };
   for (const char* op : {"softmax", "log_softmax"})
     for (DLDataType type : {kFloat16, kBfloat16})
-      for (const Shape shape : {Shape{1, (1 << 17) + 8},
+      for (const Shape shape : {Shape{20, 49160},
+                                {400, 50001},
+                                {23, 1 << 16},
+                                {1, (1 << 17) + 8},
                                 {130, 140000},
                                 {80, 131073},
                                 {43, 1 << 18},

@@ -6,11 +6,18 @@
 namespace cooperative_groups {
 
 struct grid_group {
-  void sync() const {
+  unsigned barrier_arrive() const {
     auto& block = twinops::emulator::Block::now();
+    block.sync();
     block.arrive();
-    block.wait();
+    return 0;  // a thread knows by itself what it waits for
   }
+  void barrier_wait(unsigned&&) const {
+    auto& block = twinops::emulator::Block::now();
+    block.wait();
+    block.sync();
+  }
+  void sync() const { barrier_wait(barrier_arrive()); }
 };
 inline grid_group this_grid() { return {}; }
 

@@ -108,6 +108,9 @@ void __stcs(T* to, T value) {
   *to = value;
 }
 
+inline int atomicAdd(int* to, int more) { return std::atomic_ref(*to).fetch_add(more); }
+inline void __threadfence_block() {}
+
 // Threads of a warp, or of a block, together (warp.cpp). All of a warp are always asked.
 void __syncthreads();
 int __syncthreads_or(int said);

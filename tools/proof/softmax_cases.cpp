@@ -228,8 +228,10 @@ std::vector<Case> forward_cases(const char* op) {
     add_teams(cases, type, kSteep);
     cases.add({{70, 131088}}, kSteep, type, type, true);
     cases.add({{95, 66000}, -1, {}, 1}, kLogits, type, type);
+    cases.add({{40, 50257}}, kSteep, type, type);
     for (const Values& v : {kFar, kFinite}) {
       cases.add({{3, 600001}}, v, type, type);
+      cases.add({{22, 1 << 16}}, v, type, type);
       cases.add({{67, 131080}}, v, type, type, true);
     }
     cases.add({{2, 1 << 20}}, {"one NaN", with(logits(), 0, 700000, Special::minus_nan)}, type,

@@ -85,6 +85,12 @@ static_assert(sizeof(ByteBarrier) == sizeof(std::uint64_t));
 inline void start_barrier(std::uint64_t& barrier) {
   reinterpret_cast<ByteBarrier&>(barrier) = {0, 1, 0};
 }
+inline void arrive(SharedAddress barrier) {
+  const std::lock_guard lock(block_now().company().mutex);
+  auto& mine = *static_cast<ByteBarrier*>(barrier);
+  --mine.arrivals;
+  mine.complete();
+}
 inline void show_barriers_to_cluster() {}
 inline void expect_bytes(SharedAddress barrier, int bytes) {
   const std::lock_guard lock(block_now().company().mutex);
@@ -93,7 +99,7 @@ inline void expect_bytes(SharedAddress barrier, int bytes) {
   --mine.arrivals;
   mine.complete();
 }
-inline void wait_for_bytes(SharedAddress barrier, int parity) {
+inline void wait_for_phase(SharedAddress barrier, int parity) {
   for (;;) {
     {
       const std::lock_guard lock(block_now().company().mutex);
