@@ -1,8 +1,11 @@
 // Memory: each element is read once and written once. Order: none; whether anything was found is an
-// OR. Values wait in registers for one look at a block of them: where all are finite, as nearly
-// always, none needs the canonical NaN. A page ahead is fetched, because the processor's own
-// prefetch ends with each page, and a small tensor is one: 300 tensors of 1024 floats came a tenth
-// faster from L3, one large tensor too.
+// OR. Values wait in registers for one look at a block of them, at the sum of their sizes: where
+// that is finite, as nearly always, so are they, and none needs the canonical NaN. The processor's
+// own prefetch ends with each page, and a small tensor is one: so where a page begins, the first
+// lines of the next one are fetched. Elements of 16 bits take long enough for every line a page
+// ahead. Tried and left: that for wider ones as well (on Zen 4 307 200 floats from L3 0.79 of a
+// scale loop in place of 0.95, 2^25 of them 0.90 in place of 0.97); squares in place of sizes
+// (float16 a tenth faster where all lies in L2, by fused multiply-adds, which SSE2 has not).
 #include "operators/check_finite_and_unscale.hpp"
 
 #include "kernels_cpu/kernel.hpp"
@@ -14,8 +17,8 @@
 namespace twinops {
 namespace {
 
-constexpr int kBlock = 4;             // vectors
-constexpr std::size_t kAhead = 4096;  // bytes
+constexpr int kBlock = 4;                                  // vectors
+constexpr std::size_t kPage = 4096, kFirstLines = 4 * 64;  // bytes
 
 // Returns whether a value was found that is not finite.
 template <class Isa, class T>
@@ -24,27 +27,27 @@ bool unscale_stretch(const T* x, T* out, std::int64_t n, compute_t<T> inverse_sc
   using V = compute_vec<T, Isa>;
   using F = compute_t<T>;
   constexpr std::int64_t kStep = std::int64_t{kBlock} * V::kLanes;
+  constexpr bool kEveryLine = sizeof(T) == 2;
   const V inverse(inverse_scale);
   auto all_finite = is_finite<F>(V(F(0)));
   std::int64_t i = 0;
   for (; i + kStep <= n; i += kStep) {
-    for (std::size_t b = 0; b < kStep * sizeof(T); b += 64)  // may lie beyond any memory of ours
-      __builtin_prefetch(reinterpret_cast<const char*>(x + i) + kAhead + b);
+    if (kEveryLine || reinterpret_cast<std::uintptr_t>(x + i) % kPage < kStep * sizeof(T))
+      for (std::size_t b = 0; b < (kEveryLine ? kStep * sizeof(T) : kFirstLines); b += 64)
+        __builtin_prefetch(reinterpret_cast<const char*>(x + i) + kPage + b);  // perhaps nobody's
     V value[kBlock], y[kBlock];
-    auto finite = is_finite<F>(V(F(0)));
     for (int k = 0; k < kBlock; ++k) {
       value[k] = load<Isa>(x + i + k * V::kLanes);
       y[k] = unscale(value[k], inverse);
-      finite = finite & is_finite<T>(y[k]);
     }
-    if (check_input)
-      for (int k = 0; k < kBlock; ++k) all_finite = all_finite & is_finite<F>(value[k]);
-    else
-      all_finite = all_finite & finite;
-    if (xsimd::all(finite.m)) {  // nearly always; then there is no NaN to make canonical
+    // Nearly always; then what was read was finite too, and there is no NaN to make canonical.
+    if (xsimd::all(is_finite<T>(sum_of_sizes(y[0], y[1], y[2], y[3])).m)) {
       for (int k = 0; k < kBlock; ++k) store_canonical<Isa>(out + i + k * V::kLanes, y[k]);
-    } else {
-      for (int k = 0; k < kBlock; ++k) store<Isa>(out + i + k * V::kLanes, y[k]);
+      continue;
+    }
+    for (int k = 0; k < kBlock; ++k) {
+      all_finite = all_finite & (check_input ? is_finite<F>(value[k]) : is_finite<T>(y[k]));
+      store<Isa>(out + i + k * V::kLanes, y[k]);
     }
   }
   for_each_vector<Isa>(x + i, out + i, n - i, [&](const T* from, T* to) {
