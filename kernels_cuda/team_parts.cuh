@@ -4,7 +4,7 @@
 //
 // Tried and left: the next row's weights before this row's parts are there, with two chunks a warp,
 // which takes 16 % more instructions and spills registers (float16 softmax at 2^20 0.65 in place of
-// 0.68; with one chunk a warp it is softmax_team_kernel.cuh); teams that begin out of step (no
+// 0.68; with one chunk a warp it is softmax_dealt_kernel.cuh); teams that begin out of step (no
 // gain); the next row on its way to L2 while the parts travel (float16 softmax 0.67 to 0.68, the
 // gradients 0.79 to 0.73).
 #pragma once
