@@ -97,9 +97,9 @@ inline void plan_small_blocks(int warps, int device, ChunkRows& plan) {
 // Launches a kernel of teams, if a team finds room, the call brought an allocator for what it meets
 // in, and rows lie a stride apart: to find them among more axes takes registers, which spill
 // (log_softmax_grad of float16 at 2^20 0.78 to 0.75, softmax 0.80 to 0.77). Room: kOfWarp chunks a
-// warp, kMostBlocks of a team, bytes(warps) of a block's shared memory, scratch_bytes(blocks,
-// turns) for the grid, each block of which takes up to `turns` rows. some_warps: of a block, of
-// which those are taken that need the fewest turns, and of equal ones the first.
+// warp, kMostBlocks of a team, bytes(warps) of a block's shared memory, scratch_bytes(blocks) for
+// the grid. some_warps: of a block, of which those are taken with which a block has the fewest
+// rows, and of equal ones the first.
 template <class Room, class Job>
 bool launch_teams(const Job& job, void (*kernel)(Job, ChunkRows),
                   std::initializer_list<int> some_warps, Execution& execution) {
@@ -126,8 +126,7 @@ bool launch_teams(const Job& job, void (*kernel)(Job, ChunkRows),
   }
   if (teams == 0) return false;
   const dim3 grid(static_cast<unsigned>(plan.blocks), static_cast<unsigned>(teams));
-  const Workspace board(execution, Room::scratch_bytes(std::size_t{grid.x} * grid.y,
-                                                       static_cast<std::size_t>(turns)));
+  const Workspace board(execution, Room::scratch_bytes(std::size_t{grid.x} * grid.y));
   plan.board = board.data();
   launch_rows(execution, kernel, grid, threads(plan.warps), shared(plan.warps), kResident, job,
               plan);
@@ -142,7 +141,7 @@ struct PairsOfTeam {
   static constexpr std::size_t bytes(std::size_t warps) {
     return Parts::bytes(0) + bytes_of(warps);
   }
-  static constexpr std::size_t scratch_bytes(std::size_t blocks, std::size_t) {
+  static constexpr std::size_t scratch_bytes(std::size_t blocks) {
     return Parts::Board::bytes(blocks);
   }
 };
