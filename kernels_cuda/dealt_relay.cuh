@@ -56,8 +56,9 @@ class DealtRelay {
     cooperative_groups::this_grid().barrier_wait(static_cast<unsigned>(memory_.token));
   }
 
-  // All lanes of the warp whose chunk it is: of own group i, which groups that come again are
-  // counted on for. `at`: its letter.
+  // All lanes of the warp whose chunk it is: of own group i; groups that come again are counted on.
+  // `at`: its letter. (compute-sanitizer's racecheck does not follow the atomic and calls the parts
+  // that are read after it a hazard.)
   template <class Join>
   __device__ __forceinline__ void bring(int i, int at, int chunk, Part part, Join&& join) const {
     int before = 0;
