@@ -148,7 +148,7 @@ __global__ void cluster_kernel(int* sums, int blocks) {
     *cooperative_groups::this_cluster().map_shared_rank(stored + rank, lane) = 100 * (rank + 1);
   }
   if (threadIdx.x == 0) expect_bytes(shared_address(&arrived), blocks * 4);
-  wait_for_bytes(shared_address(&arrived), 0);
+  wait_for_phase(shared_address(&arrived), 0);
   int sum = 0;
   for (int i = 0; i < blocks; ++i) sum += sent[i];
   cluster_arrive_relaxed();
@@ -164,6 +164,32 @@ TEST(Emulator, BlocksOfAClusterSendToEachOther) {
         cudaSuccess);
     EXPECT_EQ(sums, std::vector<int>(24, 101 * blocks * (blocks + 1) / 2));
   }
+}
+
+// One warp hands numbers to another, which says when it has taken one.
+__global__ void hand_over_kernel(int* sum, int rounds) {
+  TWINOPS_DYNAMIC_SHARED(memory);
+  auto* const barriers = reinterpret_cast<std::uint64_t*>(memory);  // given, taken
+  int* const number = reinterpret_cast<int*>(memory) + 4;
+  if (threadIdx.x < 2) start_barrier(barriers[threadIdx.x]);
+  __syncthreads();
+  const auto given = shared_address(barriers), taken = shared_address(barriers + 1);
+  for (int i = 0; i < rounds; ++i) {
+    if (threadIdx.x == 0) {
+      if (i > 0) wait_for_phase(taken, (i - 1) & 1);
+      *number = i + 1;
+      arrive(given);
+    } else if (threadIdx.x == 32) {
+      wait_for_phase(given, i & 1);
+      atomicAdd(sum, *number);
+      arrive(taken);
+    }
+  }
+}
+TEST(Emulator, WarpsHandOverByPhases) {
+  int sum = 0;
+  ASSERT_EQ(launch({1, 64, 1024}, hand_over_kernel, &sum, 100), cudaSuccess);
+  EXPECT_EQ(sum, 5050);
 }
 
 __global__ void grid_kernel(unsigned long long* words, unsigned long long* sums) {
