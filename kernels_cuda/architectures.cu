@@ -27,6 +27,9 @@ template __global__ void softmax_two_chunk_kernel<
     true, SimpleHalfJob, Chunk, Share<32, 2, 8, true>>(const __grid_constant__ SimpleHalfJob);
 template __global__ void softmax_row_kernel<true, HalfJob, Elements>(
     const __grid_constant__ HalfJob);
+template __global__ void
+softmax_row_kernel<true, SimpleHalfJob, Chunk, LastChunk::apart, Share<32, 1, 8, true>>(
+    const __grid_constant__ SimpleHalfJob);
 template __global__ void softmax_cluster_kernel<true, HalfJob, Chunk, true>(
     const __grid_constant__ HalfJob, const ChunkRows);
 template __global__ void softmax_cluster_kernel<true, HalfJob, Elements, false>(
@@ -45,6 +48,9 @@ template __global__ void grad_short_kernel<true, float16, float16, Share<8, 4, 8
 template __global__ void grad_staged_kernel<true, float16, StagedShare<float16, 2, 18, 14>>(
     const __grid_constant__ HalfGradJob, const int);
 template __global__ void grad_row_kernel<true, float16, float16, Elements>(
+    const __grid_constant__ HalfGradJob);
+template __global__ void
+grad_row_kernel<true, float16, float16, Chunk, LastChunk::apart, Share<32, 1, 8, true>>(
     const __grid_constant__ HalfGradJob);
 template __global__ void grad_cluster_kernel<true, float16, float16, Chunk>(
     const __grid_constant__ HalfGradJob, const ChunkRows);

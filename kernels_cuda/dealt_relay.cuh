@@ -58,7 +58,8 @@ class DealtRelay {
 
   // All lanes of the warp whose chunk it is: of own group i; groups that come again are counted on.
   // `at`: its letter. (compute-sanitizer's racecheck does not follow the atomic and calls the parts
-  // that are read after it a hazard.)
+  // that are read after it a hazard. An mbarrier that all eight warps arrive at is as fast, and it
+  // does not follow that either; nor, where a row's place is used again, the way of the letters.)
   template <class Join>
   __device__ __forceinline__ void bring(int i, int at, int chunk, Part part, Join&& join) const {
     int before = 0;

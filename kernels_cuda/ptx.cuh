@@ -67,6 +67,12 @@ __device__ __forceinline__ SharedAddress shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
+// A barrier of `threads` threads of the block, which may come to it from different places of the
+// code, as they must not to __syncthreads().
+__device__ __forceinline__ void sync_from_anywhere(unsigned threads) {
+  asm volatile("barrier.sync 1, %0;" ::"r"(threads) : "memory");
+}
+
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 // The greatest of two, NaN if either is.
 __device__ __forceinline__ float max_nan(float a, float b) {

@@ -54,18 +54,18 @@ template <class In, int V>
 inline constexpr int kGradWarps = 64 /
                                   static_cast<int>(V == 1 ? sizeof(compute_t<In>) : sizeof(In));
 
-// A chunk a warp, the row in the registers of a block. kTail: a row's last warp takes
-// along what is left.
-template <bool kLog, class In, class Out, class S, bool kTail = false>
-__global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
-    grad_row_kernel(const __grid_constant__ GradJob<In, Out> job) {
+// What a warp does whose block is alone with its rows. S: how its chunk lies in lanes; kWhole: all
+// of it is the row's, and the compiler knows.
+template <bool kLog, class S, LastChunk kLast, bool kWhole, class In, class Out>
+__device__ __forceinline__ void take_grad_rows(const GradJob<In, Out>& job, int chunk,
+                                               compute_t<In>* sums) {
   using F = compute_t<In>;
   constexpr int V = S::kPack;
-  __shared__ F sums[kGradWarps<In, V> + kTail];
-  const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
-  const int begin = chunk * kFoldChunk, left = static_cast<int>(job.rows.length) - begin;
+  constexpr bool kTail = kLast == LastChunk::along;
+  const int lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp, begin = chunk * kFoldChunk;
+  const int rest = static_cast<int>(job.rows.length) - begin, left = kWhole ? kFoldChunk : rest;
   const std::int64_t* const step = job.rows.step;
-  TailIf<kTail, GradTail<In>> tail(left - kFoldChunk, lane, chunk == warps - 1);
+  TailIf<kTail, GradTail<In>> tail(rest - kFoldChunk, lane, chunk == warps - 1);
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     const RowStarts<3> starts = row_starts(job.rows.outer, r);
     const auto at = [&](int k) { return starts.of[k] + begin * (V == 1 ? step[k] : 1); };
@@ -76,12 +76,31 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
     const F part = of_lane.template sum<kLog>();
     if (lane == 0) sums[chunk] = part;
     tail.template bring<kLog>(sums + warps);
-    __syncthreads();
+    sync_row<kLast>();
     const F sum = join_sums(sums, warps + kTail);
     of_lane.template forget<kLog>();
     of_lane.template store<kLog, kLog>(share, job.dx + at(0), step[0], sum, job.scale);
     tail.template store<kLog>(job.dx + at(0) + kFoldChunk, sum, job.scale);
-    if (r + gridDim.x < job.rows.rows) __syncthreads();  // before the next row's sums come
+    if (r + gridDim.x < job.rows.rows) sync_row<kLast>();  // before the next row's sums come
+  }
+}
+
+// A chunk a warp, the row in the registers of a block. Last: how the last chunk lies, where that is
+// taken apart.
+template <bool kLog, class In, class Out, class S, LastChunk kLast = LastChunk::alike,
+          class Last = S>
+__global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
+    grad_row_kernel(const __grid_constant__ GradJob<In, Out> job) {
+  constexpr bool kTail = kLast == LastChunk::along;
+  __shared__ compute_t<In> sums[kGradWarps<In, S::kPack> + kTail];
+  if constexpr (kLast != LastChunk::apart) {
+    take_grad_rows<kLog, S, kLast, false>(job, threadIdx.x / kWarp, sums);
+  } else {
+    const int chunk = warp_of_all_lanes();
+    if (is_last_warp(chunk))
+      take_grad_rows<kLog, Last, kLast, false>(job, chunk, sums);
+    else
+      take_grad_rows<kLog, S, kLast, true>(job, chunk, sums);
   }
 }
 

@@ -23,7 +23,7 @@
 // store a ragged chunk that is full (0.86 to 0.74 in float32 at 50257, by the instructions' cache),
 // or its tail's code apart, so that a full one meets no branch (no gain); a row that is out of
 // reach taken again apart from the loop (bfloat16's logarithm 0.90 to 0.87 at 16384, spills in
-// float32); short rows in blocks of 64 or 256 threads (float32, no gain); 17 to 32 chunks of 16
+// float32); short rows in blocks of 64 or 256 threads (float32, no gain); 25 to 32 chunks of 16
 // bits in pairs of three to eight blocks (no gain).
 #pragma once
 
@@ -84,22 +84,20 @@ __global__ void __launch_bounds__(kShortThreads, (short_blocks<Job, S>()))
   }
 }
 
-// A chunk a warp, the row in the registers of a block. Many small blocks hide what each waits for.
-// S: a ChunkShare. kTail: a simple row's last warp takes along what is left.
-template <bool kLog, class Job, class S, bool kTail = false>
-__global__ void __launch_bounds__(Job::kMostWarps* kWarp)
-    softmax_row_kernel(const __grid_constant__ Job job) {
+// What a warp does whose block is alone with its rows. S: how its chunk lies in lanes; kWhole: all
+// of it is the row's, and the compiler knows.
+template <bool kLog, class S, LastChunk kLast, bool kWhole, class Job>
+__device__ __forceinline__ void take_rows(const Job& job, int chunk, void* memory,
+                                          SoftmaxPart<typename Job::F>* parts) {
   using F = typename Job::F;
   using In = typename Job::In;
   constexpr int V = S::kPack;
-  static_assert(Job::kSimple || !kTail);
-  TWINOPS_DYNAMIC_SHARED(memory);
-  __shared__ SoftmaxPart<F> parts[Job::kMostWarps + kTail];
-  const int lane = threadIdx.x % kWarp, chunk = threadIdx.x / kWarp, begin = chunk * kFoldChunk;
-  const int warps = blockDim.x / kWarp, left = static_cast<int>(job.rows.length) - begin;
+  constexpr bool kTail = kLast == LastChunk::along;
+  const int lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp, begin = chunk * kFoldChunk;
+  const int rest = static_cast<int>(job.rows.length) - begin, left = kWhole ? kFoldChunk : rest;
   const std::int64_t step_in = V == 1 ? job.rows.step[1] : 1;
   const std::int64_t step_out = V == 1 ? job.rows.step[0] : 1;
-  TailIf<kTail, SoftmaxTail<In>> tail(left - kFoldChunk, lane, chunk == warps - 1);
+  TailIf<kTail, SoftmaxTail<In>> tail(rest - kFoldChunk, lane, chunk == warps - 1);
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     F x[S::kElements], max;
     const auto at = [&] {  // the row's chunk, of out and of x: found anew, which takes no registers
@@ -112,15 +110,15 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     bool again = false;
     const auto load = [&](F(&x)[S::kElements]) {
       const In* const from = job.x + at().of[1];
-      if (kMeetsFar<Job> && again) __syncthreads();  // before other parts come
+      if (kMeetsFar<Job> && again) sync_row<kLast>();  // before other parts come
       again = true;
       if constexpr (Job::kSimple) {
         tail.load(from + kFoldChunk);
         const S share = share_of(from);
         Pack<In, S::kPack> packs[S::kElements / S::kPack];
         share.load(from, 1, kPad<In>, packs);
-        constexpr bool kLast = !kLog || !kMeetsFar<Job>;
-        return widen_share<S, kLast>(packs, kLast || left >= kFoldChunk, x);
+        constexpr bool kAfter = !kLog || !kMeetsFar<Job>;
+        return widen_share<S, kAfter>(packs, kAfter || share.full(), x);
       } else {
         return load_share(job, share_of(from), r, from, step_in, begin, memory, x);
       }
@@ -128,7 +126,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     const auto join = [&](SoftmaxPart<F> part, F shift) {
       if (lane == 0) parts[chunk] = part;
       tail.template bring<kLog>(shift, parts + warps);
-      __syncthreads();
+      sync_row<kLast>();
       return finish_row<kLog, In>(join_parts(parts, warps + kTail));
     };
     const SoftmaxRow<F> row = settle<kLog, S, Job>(x, max, false, load, join);
@@ -136,7 +134,27 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     store_share<kLog>(job, share_of(job.x + starts.of[1]), starts.of[0], step_out, x, row.max,
                       last_of_chunk<kLog>(row, max));
     tail.template store<kLog>(job, starts.of[0] + kFoldChunk, row);
-    if (r + gridDim.x < job.rows.rows) __syncthreads();  // before the next row's parts come
+    if (r + gridDim.x < job.rows.rows) sync_row<kLast>();  // before the next row's parts come
+  }
+}
+
+// A chunk a warp, the row in the registers of a block. Many small blocks hide what each waits for.
+// S: a ChunkShare. Last: how the last chunk of a simple row lies, where that is taken apart.
+template <bool kLog, class Job, class S, LastChunk kLast = LastChunk::alike, class Last = S>
+__global__ void __launch_bounds__(Job::kMostWarps* kWarp)
+    softmax_row_kernel(const __grid_constant__ Job job) {
+  constexpr bool kTail = kLast == LastChunk::along;
+  static_assert(Job::kSimple || kLast == LastChunk::alike);
+  TWINOPS_DYNAMIC_SHARED(memory);
+  __shared__ SoftmaxPart<typename Job::F> parts[Job::kMostWarps + kTail];
+  if constexpr (kLast != LastChunk::apart) {
+    take_rows<kLog, S, kLast, false>(job, threadIdx.x / kWarp, memory, parts);
+  } else {
+    const int chunk = warp_of_all_lanes();
+    if (is_last_warp(chunk))
+      take_rows<kLog, Last, kLast, false>(job, chunk, memory, parts);
+    else
+      take_rows<kLog, S, kLast, true>(job, chunk, memory, parts);
   }
 }
 

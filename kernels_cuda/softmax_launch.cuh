@@ -81,12 +81,41 @@ bool launch_two_chunks(const Job& job, Execution& execution) {
 }
 
 // A block a row.
-template <bool kLog, class S, bool kTail = false, class Job>
+template <bool kLog, class S, LastChunk kLast = LastChunk::alike, class Last = S, class Job>
 void launch_block(const Job& job, Execution& execution) {
-  constexpr int kAdded = kTail ? 0 : kFoldChunk - 1;
+  constexpr int kAdded = kLast == LastChunk::along ? 0 : kFoldChunk - 1;
   const auto threads = static_cast<unsigned>((job.rows.length + kAdded) / kFoldChunk * kWarp);
-  launch_rows(execution, softmax_row_kernel<kLog, Job, S, kTail>, grid_of(job.rows.rows), threads,
-              detour_bytes<S>(job, threads), 1, job);
+  launch_rows(execution, softmax_row_kernel<kLog, Job, S, kLast, Last>, grid_of(job.rows.rows),
+              threads, detour_bytes<S>(job, threads), 1, job);
+}
+
+// The same of rows whose last chunk is not whole, and is better taken otherwise than the others
+// (row_tail.cuh); false if it is not. The job is simple and of 16 bits, in packs. Float16's
+// softmax, which has the fewest instructions, gains where its blocks are small, and not with packs
+// of all slots (2948 columns 0.96 to 0.93 of the copy rate), nor does its log_softmax of few chunks
+// (0.93 to 0.90), nor whole packs of any.
+template <bool kLog, class S, class Job>
+bool launch_last_chunk(const Job& job, Execution& execution) {
+  using In = typename Job::In;
+  constexpr int kMost = Job::kMostWarps / 2;
+  constexpr bool kShort = !kLog && !kHasFar<In>;
+  const auto left = static_cast<int>(job.rows.length % kFoldChunk);
+  if (left == 0 || job.rows.length > kMost * kFoldChunk + TailShare::kSlots) return false;
+  const auto whole = static_cast<int>(job.rows.length / kFoldChunk);
+  if (left <= TailShare::kSlots && (S::kRagged ? costs_a_block(whole) : whole == 2)) {
+    launch_block<kLog, S, LastChunk::along>(job, execution);
+    return true;
+  }
+  if (whole == kMost || leaves_room<In>(whole + 1)) return false;
+  const auto apart = [&]<int R>() {
+    launch_block<kLog, S, LastChunk::apart, Share<kWarp, R, S::kPack, S::kRagged>>(job, execution);
+    return true;
+  };
+  if (left <= kFoldChunk / 4) return (!kShort || whole < 10) && apart.template operator()<1>();
+  if (left <= kFoldChunk / 2) return (!kShort || whole < 10) && apart.template operator()<2>();
+  if constexpr (S::kRagged && !kShort)
+    return (kHasFar<In> || whole > 4) && apart.template operator()<4>();
+  return false;
 }
 
 template <bool kLog, class S, class Job>
@@ -192,12 +221,9 @@ void launch_softmax(const Job& job, Execution& execution) {
     with_simple<(kRagged ? kNoFar : kSimple)>(
         job, [&](const auto& it) { launch_block<kLog, S>(it, execution); });
   };
-  if constexpr (V == 8 && kSameType) {
-    const int chunks = chunks_before_tail(job.rows.length);
-    if (job.is_simple() && chunks > 0 && chunks <= kOfBlock &&
-        !leaves_room<typename Job::In>(chunks))
-      return launch_block<kLog, S, true>(static_cast<const Simple&>(job), execution);
-  }
+  if constexpr (V == 8 && kSameType)
+    if (job.is_simple() && launch_last_chunk<kLog, S>(static_cast<const Simple&>(job), execution))
+      return;
   const bool fits = plans(kOfBlock, 1), alone = fits && plan.blocks == 1;
   if (alone && !leaves_room<typename Job::In>(plan.chunks)) return launch_alone();
   if constexpr (V > 1 && kSameType) {
@@ -213,7 +239,8 @@ void launch_softmax(const Job& job, Execution& execution) {
     // Two chunks a warp: where a chunk a warp has no room, and where it is faster. In teams, where
     // a portable cluster has no room for that, or in 16 bits for half of it.
     constexpr std::int64_t kTeams = kPortableBlocksOfRow * kWarps * kFoldChunk * (kSize / 2);
-    const bool better = alone || (kSize == 2 ? plan.chunks > 24 : kSize == 4 || !kRagged);
+    const bool better =
+        alone || (kSize == 2 ? pairs_are_better(plan.chunks, kRagged) : kSize == 4 || !kRagged);
     if constexpr (kSize < 8)
       if (job.plain && job.rows.length > kTeams && launch_pairs_of_teams<kLog, S>(job, execution))
         return;
@@ -225,7 +252,10 @@ void launch_softmax(const Job& job, Execution& execution) {
     }
   }
   if (alone) return launch_alone();
-  if (plans(kOfBlock, 1)) return launch_chunks<kLog, S>(job, plan, execution);
+  if (plans(kOfBlock, 1)) {
+    if (kSimple && kRagged && kSameType && job.plain) plan_three_blocks(plan);
+    return launch_chunks<kLog, S>(job, plan, execution);
+  }
   launch_long<kLog, S>(job, execution);
 }
 

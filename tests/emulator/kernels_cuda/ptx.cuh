@@ -31,6 +31,9 @@ inline void check_aligned(const void* p) {
   if (reinterpret_cast<std::uintptr_t>(p) % kSize != 0) block_now().fail("misaligned address");
 }
 
+// Of all threads: it is used for that alone.
+inline void sync_from_anywhere(unsigned) { __syncthreads(); }
+
 template <int kOffset>
 inline void write_16_bytes(void* to, uint4 words) {
   void* const at = static_cast<char*>(to) + kOffset;
