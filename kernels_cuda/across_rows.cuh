@@ -124,6 +124,16 @@ struct AcrossPlace {
     first = place << plan.warps_log | warp;
     step_log = plan.warps_log + 5 - plan.lanes_log;
   }
+  // In a warp that has tile number `tile` of `rows` to itself.
+  __device__ __forceinline__ AcrossPlace(const AcrossPlan& plan, int tile, int rows) {
+    const int lane = threadIdx.x % kWarp;
+    side = lane & (plan.lanes() - 1);
+    first = place = lane >> plan.lanes_log;
+    warp = group = 0;
+    row = static_cast<std::uint32_t>(((tile << plan.lanes_log) + side) * V);
+    inside = row < static_cast<std::uint32_t>(rows);
+    step_log = 5 - plan.lanes_log;
+  }
   // How many registers hold elements of the row, if `left` of a chunk are.
   __device__ __forceinline__ int registers(int left) const {
     return (left - first + (1 << step_log) - 1) >> step_log;

@@ -4,10 +4,10 @@
 #include "kernels_cuda/dropout_grad_sums.cuh"
 #include "kernels_cuda/random_fill.cuh"
 #include "kernels_cuda/random_projection.cuh"
-#include "kernels_cuda/softmax_across_kernel.cuh"
-#include "kernels_cuda/softmax_grad_across_kernel.cuh"
 #include "kernels_cuda/softmax_grad_launch.cuh"
+#include "kernels_cuda/softmax_grad_planes_kernel.cuh"
 #include "kernels_cuda/softmax_launch.cuh"
+#include "kernels_cuda/softmax_planes_kernel.cuh"
 #include "kernels_cuda/update_loss_scaling.cu"
 
 namespace twinops {
@@ -66,6 +66,10 @@ template __global__ void softmax_across_kernel<true, HalfAcrossJob, 2, 24, 4, tr
     const __grid_constant__ HalfAcrossJob);
 template __global__ void softmax_across_long_kernel<true, HalfAcrossJob, 1, 64, true>(
     const __grid_constant__ HalfAcrossJob);
+template __global__ void softmax_planes_kernel<true, HalfAcrossJob, 24, 8>(
+    const __grid_constant__ HalfAcrossJob, const int);
+template __global__ void grad_planes_kernel<true, HalfGradAcrossJob, 24>(
+    const __grid_constant__ HalfGradAcrossJob, const int);
 template __global__ void grad_across_kernel<true, HalfGradAcrossJob, 4, 8>(
     const __grid_constant__ HalfGradAcrossJob);
 template __global__ void grad_across_long_kernel<true, HalfGradAcrossJob, 1, 16>(

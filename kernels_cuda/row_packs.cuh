@@ -48,17 +48,17 @@ __device__ __forceinline__ Pack<T, V> read_pack(const T* from) {
   else
     return {*reinterpret_cast<const uint4*>(from)};
 }
-// The same elements, of which the compiler knows nothing any more: grids are flat.
+// The same word, of which the compiler knows nothing any more: grids are flat.
+__device__ __forceinline__ void forget_word(std::uint32_t& word) { word ^= gridDim.z - 1; }
 template <class T, int V>
 __device__ __forceinline__ void forget_pack(Pack<T, V>& pack) {
-  const unsigned zero = gridDim.z - 1;
   if constexpr (kTwoOf16Bits<T, V>) {
-    pack.word ^= zero;
+    forget_word(pack.word);
   } else {
-    pack.words.x ^= zero;
-    pack.words.y ^= zero;
-    pack.words.z ^= zero;
-    pack.words.w ^= zero;
+    forget_word(pack.words.x);
+    forget_word(pack.words.y);
+    forget_word(pack.words.z);
+    forget_word(pack.words.w);
   }
 }
 template <class T, int V>

@@ -1,7 +1,7 @@
 // softmax and log_softmax over rows that lie across memory: which calls those are, and how they are
 // launched.
 #include "kernels_cuda/softmax_across.hpp"
-#include "kernels_cuda/softmax_across_kernel.cuh"
+#include "kernels_cuda/softmax_planes_kernel.cuh"
 
 namespace twinops {
 namespace {
@@ -30,6 +30,24 @@ bool launch_long(Job& job, Execution& execution) {
                       SoftmaxAcrossRoom<F>::bytes(job.plan, V), execution);
 }
 
+// By way of shared memory, rows of up to a chunk; false if that is no way for them.
+template <bool kLog, class Job>
+bool launch_planes(Job& job, Execution& execution) {
+  using T = typename Job::In;
+  constexpr int K = 40, kStep = 8;                                           // a thread's elements
+  constexpr int kLeast = 12 * 1024, kEnough = 24 * 1024, kMost = 32 * 1024;  // bytes of a block
+  if (!are_planes<T>(job.rows, kMost, {job.out, job.x})) return false;
+  job.plan = plan_planes(job.rows, K);
+  const int planes = planes_of_block<T>(job.rows, job.plan, kLeast, kEnough);
+  bool done = false;
+  with_registers_across<K, kStep>(
+      job.plan, job.rows.length, [&]<int kRegisters>(std::integral_constant<int, kRegisters>) {
+        done = launch_planes_of(softmax_planes_kernel<kLog, Job, kRegisters, kStep>, job, planes, 1,
+                                execution);
+      });
+  return done;
+}
+
 template <bool kLog, class T>
 bool launch_type(const SoftmaxArguments& a, Execution& execution) {
   SoftmaxAcrossJob<T, T> job{
@@ -50,6 +68,7 @@ bool launch_type(const SoftmaxArguments& a, Execution& execution) {
       return launch_short<kLog, 4, 8, 2>(job, execution);
     if constexpr (sizeof(T) == 2)
       if (as_one(2)) return launch_short<kLog, 2, kPair, 4>(job, execution);
+    if (launch_planes<kLog>(job, execution)) return true;
     return launch_short<kLog, 1, kSingle, 8>(job, execution);
   }
 }

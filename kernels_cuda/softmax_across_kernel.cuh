@@ -207,23 +207,17 @@ struct ChunkAcross {
   }
 };
 
-// Rows of up to a chunk, in K registers of a thread, the last kMaybe of which may lie beyond the
-// row.
-template <bool kLog, class Job, int V, int K, int kMaybe, bool kMany>
-__global__ void __launch_bounds__(kThreadsAcross<kMany>,
-                                  kBlocksAcross<kMany, typename Job::F, V * K>)
-    softmax_across_kernel(const __grid_constant__ Job job) {
+// Rows of up to a chunk, from x to out, which may be the same memory. Chunk: a ChunkAcross.
+template <bool kLog, class Chunk, class Job, int V>
+__device__ __forceinline__ void soften_across(const Job& job, const AcrossPlan& plan,
+                                              const AcrossPlace<V>& of,
+                                              const SoftmaxAcrossRoom<typename Job::F>& room,
+                                              const typename Job::In* x, typename Job::Out* out) {
   using F = typename Job::F;
-  using Chunk = ChunkAcross<kLog, Job, V, K, K - kMaybe, true>;
-  TWINOPS_DYNAMIC_SHARED(memory);
-  const AcrossPlan& plan = job.plan;
-  const AcrossPlace<V> of(plan, job.rows.rows, false);
-  const SoftmaxAcrossRoom<F> room(memory, plan, V, of.group);
-  const RowStarts<2> starts = across_starts(plan, job.rows.outer, of.row);
   const int left = static_cast<int>(job.rows.length);
   Chunk chunk;
   F max[V], last[V];
-  chunk.load(plan, of, job.x + starts.of[1], job.rows.step[1], left, max);
+  chunk.load(plan, of, x, job.rows.step[1], left, max);
   join_warps_across(
       plan, of, room.max, max, [](F a, F b) { return greatest_or_nan(a, b); }, JoinedAsItIs{});
   if (!Chunk::all_ordinary(max)) {
@@ -239,7 +233,21 @@ __global__ void __launch_bounds__(kThreadsAcross<kMany>,
   join_lanes_across(plan, last, add);
   join_warps_across(plan, of, room.sum, last, add,
                     FinishRow<kLog, typename Job::In, V, F>{plan, of, max, room.max.joined});
-  chunk.store(job, of, job.out + starts.of[0], left, max, last);
+  chunk.store(job, of, out, left, max, last);
+}
+
+// In K registers of a thread, the last kMaybe of which may lie beyond the row.
+template <bool kLog, class Job, int V, int K, int kMaybe, bool kMany>
+__global__ void __launch_bounds__(kThreadsAcross<kMany>,
+                                  kBlocksAcross<kMany, typename Job::F, V * K>)
+    softmax_across_kernel(const __grid_constant__ Job job) {
+  TWINOPS_DYNAMIC_SHARED(memory);
+  const AcrossPlan& plan = job.plan;
+  const AcrossPlace<V> of(plan, job.rows.rows, false);
+  const SoftmaxAcrossRoom<typename Job::F> room(memory, plan, V, of.group);
+  const RowStarts<2> starts = across_starts(plan, job.rows.outer, of.row);
+  soften_across<kLog, ChunkAcross<kLog, Job, V, K, K - kMaybe, true>>(
+      job, plan, of, room, job.x + starts.of[1], job.out + starts.of[0]);
 }
 
 // Rows of several chunks.

@@ -1,7 +1,7 @@
 // softmax_grad and log_softmax_grad over rows that lie across memory: which calls those are, and
 // how they are launched.
 #include "kernels_cuda/softmax_across.hpp"
-#include "kernels_cuda/softmax_grad_across_kernel.cuh"
+#include "kernels_cuda/softmax_grad_planes_kernel.cuh"
 
 namespace twinops {
 namespace {
@@ -13,6 +13,26 @@ bool launch_across(Job& job, Execution& execution) {
   const auto kernel = job.plan.chunks == 1 ? grad_across_kernel<kLog, Job, V, K>
                                            : grad_across_long_kernel<kLog, Job, V, K>;
   return launch_tiles(kernel, job, V, GradAcrossRoom<F>::bytes(job.plan, V), execution);
+}
+
+// By way of shared memory, rows of up to a chunk; false if that is no way for them.
+template <bool kLog, class Job>
+bool launch_planes(Job& job, Execution& execution) {
+  using T = typename Job::In;
+  constexpr int K = 32, kStep = 8;                        // a thread's elements of y and of dy
+  constexpr int kLeast = 10 * 1024, kEnough = 20 * 1024;  // bytes of a block, of each
+  constexpr int kMost = static_cast<int>(sizeof(T)) * 8 * 1024;
+  if (job.rows.length > kFoldChunk || !are_planes<T>(job.rows, kMost, {job.dx, job.y, job.dy}))
+    return false;
+  job.plan = plan_planes(job.rows, K);
+  const int planes = planes_of_block<T>(job.rows, job.plan, kLeast, kEnough);
+  bool done = false;
+  with_registers_across<K, kStep>(
+      job.plan, job.rows.length, [&]<int kRegisters>(std::integral_constant<int, kRegisters>) {
+        done =
+            launch_planes_of(grad_planes_kernel<kLog, Job, kRegisters>, job, planes, 2, execution);
+      });
+  return done;
 }
 
 // A thread holds 128 bytes of y and dy, four rows wide where they move as one.
@@ -27,9 +47,11 @@ bool launch_type(const SoftmaxGradArguments& a, Execution& execution) {
                           a.rows,
                           {},
                           static_cast<compute_t<T>>(a.scale)};
-  return moves_as_one<3>(a.rows, {{a.dx, sizeof(T)}, {a.y, sizeof(T)}, {a.dy, sizeof(T)}}, V)
-             ? launch_across<kLog, V, kPacks>(job, execution)
-             : launch_across<kLog, 1, kSingle>(job, execution);
+  if (moves_as_one<3>(a.rows, {{a.dx, sizeof(T)}, {a.y, sizeof(T)}, {a.dy, sizeof(T)}}, V))
+    return launch_across<kLog, V, kPacks>(job, execution);
+  if constexpr (sizeof(T) < 8)
+    if (launch_planes<kLog>(job, execution)) return true;
+  return launch_across<kLog, 1, kSingle>(job, execution);
 }
 
 template <class T>

@@ -57,11 +57,11 @@ struct GradChunkAcross {
   using Packs = rows_across_t<In, V>;
   Packs y[K], dy[K];
 
-  __device__ __forceinline__ void load(const Job& job, const AcrossPlace<V>& of,
-                                       const RowStarts<3>& starts, std::int64_t begin, int left) {
-    const std::int64_t* const step = job.rows.step;
-    load_across<0>(of, job.y + starts.of[1] + begin * step[1], step[1], left, In{}, y);
-    load_across<0>(of, job.dy + starts.of[2] + begin * step[2], step[2], left, In{}, dy);
+  // From where y and dy of the chunk begin.
+  __device__ __forceinline__ void load(const Job& job, const AcrossPlace<V>& of, const In* y_at,
+                                       const In* dy_at, int left) {
+    load_across<0>(of, y_at, job.rows.step[1], left, In{}, y);
+    load_across<0>(of, dy_at, job.rows.step[2], left, In{}, dy);
   }
   __device__ __forceinline__ void sum(F (&sum)[V]) const {
     fold_registers<K>(sum, [&](int k, F(&s)[V]) {
@@ -80,20 +80,29 @@ struct GradChunkAcross {
     join_lanes_across(plan, s, add);
     join_warps_across(plan, of, room, s, add, JoinedAsItIs{});
   }
-  __device__ __forceinline__ void store(const Job& job, const AcrossPlace<V>& of,
-                                        const RowStarts<3>& starts, std::int64_t begin, int left,
+  // Else what was widened for the sum stays in registers, of which that takes two times as many
+  // (softmax_grad of bfloat16 spilled 14 of them).
+  __device__ __forceinline__ void forget() {
+    if constexpr (sizeof(In) == 2 && V > 1) {
+#pragma unroll
+      for (int k = 0; k < K; ++k)
+#pragma unroll
+        for (int i = 0; i < Packs::kCount; ++i) {
+          forget_word(y[k].of[i]);
+          forget_word(dy[k].of[i]);
+        }
+    }
+  }
+  __device__ __forceinline__ void store(const Job& job, const AcrossPlace<V>& of, Out* at, int left,
                                         const F (&sum)[V]) const {
     const auto store_by = [&](auto&& grad) {
-      const std::int64_t step = job.rows.step[0];
-      store_across<false, 0, V, K>(of, job.dx + starts.of[0] + begin * step, step, left,
-                                   [&](int k, F(&dx)[V]) {
-                                     F ys[V], dys[V];
-                                     widen_across(y[k], ys);
-                                     widen_across(dy[k], dys);
+      store_across<false, 0, V, K>(of, at, job.rows.step[0], left, [&](int k, F(&dx)[V]) {
+        F ys[V], dys[V];
+        widen_across(y[k], ys);
+        widen_across(dy[k], dys);
 #pragma unroll
-                                     for (int v = 0; v < V; ++v)
-                                       dx[v] = grad(ys[v], dys[v], sum[v]);
-                                   });
+        for (int v = 0; v < V; ++v) dx[v] = grad(ys[v], dys[v], sum[v]);
+      });
     };
     if constexpr (kLog && sizeof(F) == 4)
       if (__all_sync(kAllLanes, y_magnitude() <= ExpTable<F>::kNormal))
@@ -130,23 +139,34 @@ struct GradChunkAcross {
   }
 };
 
-// Rows of up to a chunk.
-template <bool kLog, class Job, int V, int K>
-__global__ void __launch_bounds__(1024) grad_across_kernel(const __grid_constant__ Job job) {
+// Rows of up to a chunk, to dx, which may be dy or y.
+template <bool kLog, int K, class Job, int V>
+__device__ __forceinline__ void grad_across(const Job& job, const AcrossPlan& plan,
+                                            const AcrossPlace<V>& of,
+                                            const AcrossRoom<typename Job::F>& room,
+                                            const typename Job::In* y, const typename Job::In* dy,
+                                            typename Job::Out* dx) {
   using F = typename Job::F;
-  TWINOPS_DYNAMIC_SHARED(memory);
-  const AcrossPlan& plan = job.plan;
-  const AcrossPlace<V> of(plan, job.rows.rows, false);
-  const GradAcrossRoom<F> room(memory, plan, V, of.group);
-  const RowStarts<3> starts = across_starts(plan, job.rows.outer, of.row);
   const int left = static_cast<int>(job.rows.length);
   GradChunkAcross<kLog, Job, V, K> chunk;
   F sum[V];
-  chunk.load(job, of, starts, 0, left);
-  chunk.sum(plan, of, room.sum, sum);
+  chunk.load(job, of, y, dy, left);
+  chunk.sum(plan, of, room, sum);
 #pragma unroll
   for (F& s : sum) s = s + F(0);
-  chunk.store(job, of, starts, 0, left, sum);
+  chunk.forget();
+  chunk.store(job, of, dx, left, sum);
+}
+
+template <bool kLog, class Job, int V, int K>
+__global__ void __launch_bounds__(1024) grad_across_kernel(const __grid_constant__ Job job) {
+  TWINOPS_DYNAMIC_SHARED(memory);
+  const AcrossPlan& plan = job.plan;
+  const AcrossPlace<V> of(plan, job.rows.rows, false);
+  const GradAcrossRoom<typename Job::F> room(memory, plan, V, of.group);
+  const RowStarts<3> starts = across_starts(plan, job.rows.outer, of.row);
+  grad_across<kLog, K>(job, plan, of, room.sum, job.y + starts.of[1], job.dy + starts.of[2],
+                       job.dx + starts.of[0]);
 }
 
 // Rows of several chunks.
@@ -161,11 +181,17 @@ __global__ void __launch_bounds__(1024) grad_across_long_kernel(const __grid_con
   const GradAcrossRoom<F> room(memory, plan, V, of.group);
   const RowStarts<3> starts = across_starts(plan, job.rows.outer, of.row);
   const auto left_at = [&](int c) { return left_of_chunk(job.rows.length, c); };
+  const auto start = [&](int k, int c) {
+    return starts.of[k] + std::int64_t{c} * kFoldChunk * job.rows.step[k];
+  };
   GradChunkAcross<kLog, Job, V, K> chunk;
   F sum[V];
+  const auto load = [&](int c) {
+    chunk.load(job, of, job.y + start(1, c), job.dy + start(2, c), left_at(c));
+  };
 #pragma unroll 1
   for (int c = first + of.group; c - of.group < plan.chunks; c += plan.at_work()) {
-    chunk.load(job, of, starts, std::int64_t{c} * kFoldChunk, left_at(c));
+    load(c);
     chunk.sum(plan, of, room.sum, sum);
     if (c == first + of.group) wait_across(plan);
     if (of.warp == 0 && of.place == 0 && c < plan.chunks) {
@@ -184,9 +210,8 @@ __global__ void __launch_bounds__(1024) grad_across_long_kernel(const __grid_con
   for (int v = 0; v < V; ++v) sum[v] = room.of_row[of.side * V + v];
 #pragma unroll 1
   for (int c = first + of.group; c < plan.chunks; c += plan.at_work()) {
-    if (plan.at_work() < plan.chunks)
-      chunk.load(job, of, starts, std::int64_t{c} * kFoldChunk, left_at(c));
-    chunk.store(job, of, starts, std::int64_t{c} * kFoldChunk, left_at(c), sum);
+    if (plan.at_work() < plan.chunks) load(c);
+    chunk.store(job, of, job.dx + start(0, c), left_at(c), sum);
   }
 }
 

@@ -1,0 +1,104 @@
+// Rows that lie across memory and do not move as one (across_rows.cuh), on their way through a
+// block's shared memory. A plane is what the rows that lie side by side hold, one run of memory
+// from [n, 0, 0] to [n, length, inner]; a block has a few. What travels is 16 bytes at a time
+// whatever the inner size (staged_rows.cuh), and a warp has rows to itself.
+//
+// Share of the copy rate, element by element from global memory and so, float32's softmax of an
+// inner size of 49: 21 columns 0.74 and 0.88, 64 0.54 and 0.99, 128 0.53 and 0.98; softmax_grad
+// 0.87 and 0.96, 0.71 and 1.02, 0.70 and 1.01. Planes of 39 KB and more gain little (200 columns
+// 0.56 to 0.60) or lose (softmax_grad 0.86 to 0.67), as blocks get few. In 16 bits a thread with
+// more than 40 elements of a row is slow (128 columns, 64 of them, 0.64 to 0.60).
+#pragma once
+
+#include "kernels_cuda/across_rows.cuh"
+#include "kernels_cuda/staged_rows.cuh"
+
+namespace twinops {
+
+// What one block works on.
+struct StagedPlanes {
+  template <int N>
+  __device__ __forceinline__ StagedPlanes(const Rows<N>& all, int planes)
+      : inner(static_cast<int>(all.outer.size[all.outer.rank - 1])),
+        plane(static_cast<int>(all.length) * inner) {
+    const std::int64_t first = std::int64_t{blockIdx.x} * planes;
+    const std::int64_t left = all.rows - first * inner;
+    rows = static_cast<int>(min(left, std::int64_t{planes} * inner));
+    begin = first * plane;
+    count = rows * static_cast<int>(all.length);
+  }
+  // Where a row begins, from `begin` on.
+  __device__ __forceinline__ int start(const AcrossPlan& plan, std::uint32_t row) const {
+    const auto n = static_cast<int>(plan.by_inner.quotient(row));
+    return n * (plane - inner) + static_cast<int>(row);
+  }
+
+  int inner, plane;    // elements side by side, and of a plane
+  int rows;            // of the block
+  std::int64_t begin;  // its first element
+  int count;           // elements
+};
+
+// Whether rows of every operand fill planes of up to `bytes`, one after the other, and lie alike in
+// their 16 bytes.
+template <class T, int N>
+bool are_planes(const Rows<N>& rows, std::int64_t bytes, const void* const (&operands)[N]) {
+  const int last = rows.outer.rank - 1;
+  const std::int64_t inner = rows.outer.size[last], plane = rows.length * inner;
+  if (last > 1 || plane > bytes / static_cast<std::int64_t>(sizeof(T))) return false;
+  const auto place = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16; };
+  for (int k = 0; k < N; ++k)
+    if (rows.step[k] != inner || rows.outer.stride[k][last] != 1 ||
+        (last == 1 && rows.outer.stride[k][0] != plane) || place(operands[k]) != place(operands[0]))
+      return false;
+  return true;
+}
+
+// For threads that hold K elements of a row.
+template <int N>
+AcrossPlan plan_planes(const Rows<N>& rows, int K) {
+  AcrossPlan plan{};
+  plan.by_inner = Divider(rows.outer.size[rows.outer.rank - 1]);
+  plan.chunks = plan.at_once = plan.blocks = plan.tiles = 1;
+  plan.lanes_log = 5;
+  while (rows.length > std::int64_t{K} * plan.places()) --plan.lanes_log;
+  return plan;
+}
+
+// How many planes a block takes, of `least` to `most` bytes, or one: so many that few lanes have no
+// row.
+template <class T, int N>
+int planes_of_block(const Rows<N>& rows, const AcrossPlan& plan, std::int64_t least,
+                    std::int64_t most) {
+  const std::int64_t inner = rows.outer.size[rows.outer.rank - 1];
+  const std::int64_t plane = rows.length * inner * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t at_once = plan.lanes() * (kShortThreads / kWarp);
+  const std::int64_t first = std::max<std::int64_t>(1, least / plane);
+  std::int64_t best = first;
+  double busiest = 0;
+  for (std::int64_t planes = first; planes == first || planes * plane <= most; ++planes) {
+    const std::int64_t turns = (planes * inner + at_once - 1) / at_once;
+    const double busy = static_cast<double>(planes * inner) / static_cast<double>(turns * at_once);
+    if (busy <= busiest) continue;
+    busiest = busy;
+    best = planes;
+  }
+  return static_cast<int>(best);
+}
+
+// Launches kernel(job, planes), which has `operands` in shared memory; false, and nothing is done,
+// where a block has not got it.
+template <class Job>
+bool launch_planes_of(void (*kernel)(Job, int), const Job& job, int planes, int operands,
+                      Execution& execution) {
+  const std::int64_t rows = planes * job.rows.outer.size[job.rows.outer.rank - 1];
+  const std::size_t shared =
+      static_cast<std::size_t>(operands) *
+      StagedRows<typename Job::In>::bytes(static_cast<std::size_t>(rows * job.rows.length));
+  if (!has_room(shared, execution.device.index)) return false;
+  launch_rows(execution, kernel, grid_of((job.rows.rows + rows - 1) / rows), kShortThreads, shared,
+              1, job, planes);
+  return true;
+}
+
+}  // namespace twinops
