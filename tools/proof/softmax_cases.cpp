@@ -129,6 +129,10 @@ void add_across(Cases& cases, DLDataType type, const Values& values) {
   for (std::int64_t n :
        {13, 17, 24, 25, 29, 40, 48, 49, 57, 65, 96, 97, 128, 129, 200, 256, 513, 700})
     for (std::int64_t inner : {35, 50}) cases.add({{2, n, inner}, 1}, values, type, type);
+  // More planes than a block has, from every place of 16 bytes on, and fewer in the last.
+  cases.add({{43, 21, 49}, 1}, values, type, type);
+  cases.add({{90, 11, 15}, 1, {}, 1}, values, type, type, true);
+  cases.add({{7, 63, 51}, 1}, values, type, type);
   cases.add({{2, 21, 56, 56}, 1}, values, type, type);
   cases.add({{3, 40, 6, 8}, 1}, values, type, type, true);
   cases.add({{3, 40, 6, 8}, 2}, values, type, type);
