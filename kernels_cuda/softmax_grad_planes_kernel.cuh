@@ -23,14 +23,10 @@ __global__ void __launch_bounds__(kShortThreads)
   dy.fetch(job.dy + block.begin);
   dy.wait();
   const AcrossRoom<typename Job::F> room{};  // nothing is joined there
-#pragma unroll 1
-  for (int tile = threadIdx.x / kWarp; tile << plan.lanes_log < block.rows;
-       tile += kShortThreads / kWarp) {
-    const AcrossPlace<1> of(plan, tile, block.rows);
-    const int start = block.start(plan, of.row);
+  block.for_each_tile(plan, [&](const AcrossPlace<1>& of, int start) {
     T* const dx = dy.memory() + dy.shift() + start;
     grad_across<kLog, K>(job, plan, of, room, y.memory() + y.shift() + start, dx, dx);
-  }
+  });
   dy.store(job.dx + block.begin);
 }
 

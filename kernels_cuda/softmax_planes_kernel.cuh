@@ -19,14 +19,11 @@ __global__ void __launch_bounds__(kShortThreads)
   staged.fetch(job.x + block.begin);
   staged.wait();
   const SoftmaxAcrossRoom<typename Job::F> room(memory, plan, 1, 0);  // nothing is joined there
-#pragma unroll 1
-  for (int tile = threadIdx.x / kWarp; tile << plan.lanes_log < block.rows;
-       tile += kShortThreads / kWarp) {
-    const AcrossPlace<1> of(plan, tile, block.rows);
-    T* const row = staged.memory() + staged.shift() + block.start(plan, of.row);
+  block.for_each_tile(plan, [&](const AcrossPlace<1>& of, int start) {
+    T* const row = staged.memory() + staged.shift() + start;
     soften_across<kLog, ChunkAcross<kLog, Job, 1, K, K - kMaybe, true>>(job, plan, of, room, row,
                                                                         row);
-  }
+  });
   staged.store(job.out + block.begin);
 }
 

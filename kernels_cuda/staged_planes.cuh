@@ -27,10 +27,17 @@ struct StagedPlanes {
     begin = first * plane;
     count = rows * static_cast<int>(all.length);
   }
-  // Where a row begins, from `begin` on.
-  __device__ __forceinline__ int start(const AcrossPlan& plan, std::uint32_t row) const {
-    const auto n = static_cast<int>(plan.by_inner.quotient(row));
-    return n * (plane - inner) + static_cast<int>(row);
+  // Calls f(place, start) for the rows of each tile, one after the other for a warp. start: where
+  // this lane's row begins, from `begin` on.
+  template <class F>
+  __device__ __forceinline__ void for_each_tile(const AcrossPlan& plan, F&& f) const {
+#pragma unroll 1
+    for (int tile = threadIdx.x / kWarp; tile << plan.lanes_log < rows;
+         tile += kShortThreads / kWarp) {
+      const AcrossPlace<1> of(plan, tile, rows);
+      const auto n = static_cast<int>(plan.by_inner.quotient(of.row));
+      f(of, n * (plane - inner) + static_cast<int>(of.row));
+    }
   }
 
   int inner, plane;    // elements side by side, and of a plane
@@ -65,8 +72,8 @@ AcrossPlan plan_planes(const Rows<N>& rows, int K) {
   return plan;
 }
 
-// How many planes a block takes, of `least` to `most` bytes, or one: so many that few lanes have no
-// row.
+// How many planes a block takes, of `least` to `most` bytes, or one: the first number with which
+// few lanes have no row, else that with the fewest.
 template <class T, int N>
 int planes_of_block(const Rows<N>& rows, const AcrossPlan& plan, std::int64_t least,
                     std::int64_t most) {
@@ -76,7 +83,8 @@ int planes_of_block(const Rows<N>& rows, const AcrossPlan& plan, std::int64_t le
   const std::int64_t first = std::max<std::int64_t>(1, least / plane);
   std::int64_t best = first;
   double busiest = 0;
-  for (std::int64_t planes = first; planes == first || planes * plane <= most; ++planes) {
+  for (std::int64_t planes = first; busiest < 0.95 && (planes == first || planes * plane <= most);
+       ++planes) {
     const std::int64_t turns = (planes * inner + at_once - 1) / at_once;
     const double busy = static_cast<double>(planes * inner) / static_cast<double>(turns * at_once);
     if (busy <= busiest) continue;
