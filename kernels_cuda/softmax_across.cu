@@ -34,11 +34,11 @@ bool launch_long(Job& job, Execution& execution) {
 template <bool kLog, class Job>
 bool launch_planes(Job& job, Execution& execution) {
   using T = typename Job::In;
-  constexpr int K = 40, kStep = 8;                                           // a thread's elements
-  constexpr int kLeast = 12 * 1024, kEnough = 24 * 1024, kMost = 32 * 1024;  // bytes of a block
+  constexpr int K = 40, kStep = 8;  // a thread's elements
+  constexpr int kOfBlock = (sizeof(T) == 2 ? 24 : 20) * 1024, kMost = 32 * 1024;  // bytes
   if (!are_planes<T>(job.rows, kMost, {job.out, job.x})) return false;
   job.plan = plan_planes(job.rows, K);
-  const int planes = planes_of_block<T>(job.rows, job.plan, kLeast, kEnough);
+  const int planes = planes_of_block<T>(job.rows, kOfBlock, execution.device.index);
   bool done = false;
   with_registers_across<K, kStep>(
       job.plan, job.rows.length, [&]<int kRegisters>(std::integral_constant<int, kRegisters>) {

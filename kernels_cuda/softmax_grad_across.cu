@@ -15,17 +15,16 @@ bool launch_across(Job& job, Execution& execution) {
   return launch_tiles(kernel, job, V, GradAcrossRoom<F>::bytes(job.plan, V), execution);
 }
 
-// By way of shared memory, rows of up to a chunk; false if that is no way for them.
+// By way of shared memory, rows that a warp holds; false if that is no way for them.
 template <bool kLog, class Job>
 bool launch_planes(Job& job, Execution& execution) {
   using T = typename Job::In;
-  constexpr int K = 32, kStep = 8;                        // a thread's elements of y and of dy
-  constexpr int kLeast = 10 * 1024, kEnough = 20 * 1024;  // bytes of a block, of each
-  constexpr int kMost = static_cast<int>(sizeof(T)) * 8 * 1024;
-  if (job.rows.length > kFoldChunk || !are_planes<T>(job.rows, kMost, {job.dx, job.y, job.dy}))
+  constexpr int K = kLog ? 24 : 32, kStep = 8;            // a thread's elements of y and of dy
+  constexpr int kOfBlock = 16 * 1024, kMost = 32 * 1024;  // bytes, of each
+  if (job.rows.length > K * kWarp || !are_planes<T>(job.rows, kMost, {job.dx, job.y, job.dy}))
     return false;
   job.plan = plan_planes(job.rows, K);
-  const int planes = planes_of_block<T>(job.rows, job.plan, kLeast, kEnough);
+  const int planes = planes_of_block<T>(job.rows, kOfBlock, execution.device.index);
   bool done = false;
   with_registers_across<K, kStep>(
       job.plan, job.rows.length, [&]<int kRegisters>(std::integral_constant<int, kRegisters>) {

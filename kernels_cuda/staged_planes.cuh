@@ -3,11 +3,15 @@
 // from [n, 0, 0] to [n, length, inner]; a block has a few. What travels is 16 bytes at a time
 // whatever the inner size (staged_rows.cuh), and a warp has rows to itself.
 //
-// Share of the copy rate, element by element from global memory and so, float32's softmax of an
-// inner size of 49: 21 columns 0.74 and 0.88, 64 0.54 and 0.99, 128 0.53 and 0.98; softmax_grad
-// 0.87 and 0.96, 0.71 and 1.02, 0.70 and 1.01. Planes of 39 KB and more gain little (200 columns
-// 0.56 to 0.60) or lose (softmax_grad 0.86 to 0.67), as blocks get few. In 16 bits a thread with
-// more than 40 elements of a row is slow (128 columns, 64 of them, 0.64 to 0.60).
+// Share of the copy rate, element by element from global memory and so, of an inner size of 49:
+// float32's softmax of 21 columns 0.76 and 0.94, 64 0.56 and 0.99, 128 0.56 and 0.98, softmax_grad
+// 0.90 and 0.99, 0.77 and 1.03, 0.76 and 1.02; float16's 0.66 and 0.74, 0.71 and 0.81, 0.64 and
+// 0.81, softmax_grad 0.59 and 0.82, 0.71 and 0.87, 0.71 and 0.85. How many planes a block has
+// counts for as much: of 64 columns of float16 one gives 0.61, two 0.74, four 0.82, six 0.79, and
+// to ask for few lanes without a row is worse than to ask for bytes. Planes of 39 KB gain little
+// (200 columns of float32 0.56 to 0.60) or lose (softmax_grad 0.86 to 0.67), as blocks get few. In
+// 16 bits a thread with more than 40 elements of a row is slow (128 columns, 64 of them, 0.64 to
+// 0.60), and of the logarithm's gradient more than 24 (bfloat16 at 128 columns 0.76 to 0.66).
 #pragma once
 
 #include "kernels_cuda/across_rows.cuh"
@@ -61,7 +65,7 @@ bool are_planes(const Rows<N>& rows, std::int64_t bytes, const void* const (&ope
   return true;
 }
 
-// For threads that hold K elements of a row.
+// For threads that hold K elements of a row, which has no more than a warp holds.
 template <int N>
 AcrossPlan plan_planes(const Rows<N>& rows, int K) {
   AcrossPlan plan{};
@@ -72,26 +76,15 @@ AcrossPlan plan_planes(const Rows<N>& rows, int K) {
   return plan;
 }
 
-// How many planes a block takes, of `least` to `most` bytes, or one: the first number with which
-// few lanes have no row, else that with the fewest.
+// How many planes a block takes: as near to `bytes` of an operand as they come, but fewer where a
+// multiprocessor would not have two blocks.
 template <class T, int N>
-int planes_of_block(const Rows<N>& rows, const AcrossPlan& plan, std::int64_t least,
-                    std::int64_t most) {
+int planes_of_block(const Rows<N>& rows, std::int64_t bytes, int device) {
   const std::int64_t inner = rows.outer.size[rows.outer.rank - 1];
   const std::int64_t plane = rows.length * inner * static_cast<std::int64_t>(sizeof(T));
-  const std::int64_t at_once = plan.lanes() * (kShortThreads / kWarp);
-  const std::int64_t first = std::max<std::int64_t>(1, least / plane);
-  std::int64_t best = first;
-  double busiest = 0;
-  for (std::int64_t planes = first; busiest < 0.95 && (planes == first || planes * plane <= most);
-       ++planes) {
-    const std::int64_t turns = (planes * inner + at_once - 1) / at_once;
-    const double busy = static_cast<double>(planes * inner) / static_cast<double>(turns * at_once);
-    if (busy <= busiest) continue;
-    busiest = busy;
-    best = planes;
-  }
-  return static_cast<int>(best);
+  const std::int64_t blocks = 2 * device_attribute(cudaDevAttrMultiProcessorCount, device);
+  const std::int64_t most = rows.rows / inner / blocks;
+  return static_cast<int>(std::max<std::int64_t>(1, std::min(most, (bytes + plane / 2) / plane)));
 }
 
 // Launches kernel(job, planes), which has `operands` in shared memory; false, and nothing is done,
