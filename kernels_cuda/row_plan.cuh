@@ -64,19 +64,27 @@ inline bool plan_chunks(std::int64_t length, int warps, int of_block, int of_war
 // blocks with two chunks a warp do better: of 11 or 12 warps two have room, of 17 to 21 one. 16
 // bits at 11264 0.79 to 0.87 of the copy rate, at 12288 0.82 to 0.88, at 13312 0.84 to 0.83;
 // float32 at 17408 0.86 to 0.92, its logarithm 0.82 to 0.91, at 22528 0.93 to 0.91.
+//
+// Tried and left: one block with two chunks a warp (16 bits at 13 312 columns 0.87 to 0.89, at 17
+// 408 0.86 to 0.88), which is a cluster of one, in which compute-sanitizer reports every st.async.
 template <class In>
 bool leaves_room(int chunks) {
   if (sizeof(In) == 2) return chunks == 11 || chunks == 12;
   return sizeof(In) == 4 && chunks >= 17 && chunks <= 21;
 }
 
-// Whether two chunks a warp do better than one, for 17 chunks of 16 bits or more: blocks of ten to
-// twelve warps leave a multiprocessor more idle than those of five and six (float16 at 19 556
-// columns 0.83 to 0.86 of the copy rate, its logarithm 0.81 to 0.84, bfloat16 at 23 128 0.85 to
-// 0.87; ragged rows of 23 chunks lose up to 0.02 in float16).
-inline bool pairs_are_better(int chunks, bool ragged) {
-  return chunks > 18 && !(ragged && (chunks == 21 || chunks == 23));
+// Whether two chunks a warp do better than one, for 17 chunks of 16 bits or more: blocks of nine to
+// twelve warps leave a multiprocessor more idle than those of three, five and six (float16 at 19
+// 556 columns 0.83 to 0.86 of the copy rate, its logarithm 0.81 to 0.84, bfloat16 at 23 128 0.85 to
+// 0.87; ragged rows of 23 chunks lose up to 0.02 in float16). Of 17 and 18 chunks where rows are
+// whole packs, 0.86 to 0.90 in float16, its logarithm and bfloat16, whose logarithm loses 0.01;
+// rows that begin anywhere lose 0.03.
+template <bool kLog, class In>
+bool pairs_are_better(int chunks, bool ragged) {
+  if (chunks <= 18) return !ragged && !(kLog && std::is_same_v<In, bfloat16>);
+  return !(ragged && (chunks == 21 || chunks == 23));
 }
+
 // Ragged rows of 21 chunks do better with three blocks of seven warps: float16 at 21 481 columns
 // 0.80 to 0.85, its logarithm 0.78 to 0.82, bfloat16's 0.77 to 0.82.
 inline void plan_three_blocks(ChunkRows& plan) {
@@ -85,17 +93,25 @@ inline void plan_three_blocks(ChunkRows& plan) {
   plan.warps = 7;
 }
 
-// Blocks of four to eight warps for a row that 17 to 64 warps work on, where a multiprocessor has
-// room for 32: small blocks hide each other's waits, and a warp without a chunk costs more than one
-// that is not there. For 121 to 128 warps 16 blocks of eight, though so large a cluster leaves some
-// multiprocessors idle (float16 at 2^18: 0.74 in place of 0.72); with fewer warps that loses. Other
-// rows keep their plan.
-inline void plan_small_blocks(int warps, int device, ChunkRows& plan) {
+// How many blocks of how many warps do best with two chunks a warp, of 16 bits; most rows keep
+// their plan. Blocks of four to eight warps for a row that 17 to 64 warps work on, where a
+// multiprocessor has room for 32: small blocks hide each other's waits, and a warp without a chunk
+// costs more than one that is not there. But two blocks of nine for 33 to 36 chunks (0.84 to 0.87
+// of the copy rate in place of three of six, where rows begin anywhere 0.79 to 0.83), and three of
+// three for 17 and 18. For 121 to 128 warps 16 blocks of eight, though so large a cluster leaves
+// some multiprocessors idle (float16 at 2^18: 0.74 in place of 0.72); with fewer warps that loses.
+// Of 22 to 48 chunks all that a row may have were tried; the others gain 0.01 at most.
+inline void plan_pairs(int device, ChunkRows& plan) {
+  const int warps = (plan.chunks + 1) / 2;
+  const auto take = [&](int of_block) {
+    plan.warps = of_block;
+    plan.blocks = (warps + of_block - 1) / of_block;
+  };
+  if (warps == 9) return take(3);
+  if (warps == 17 || warps == 18) return take(9);
   if (warps > 8 * (kMostBlocksOfRow - 1) && warps <= 8 * kMostBlocksOfRow &&
-      largest_cluster(device) == kMostBlocksOfRow) {
-    plan.warps = 8;
-    plan.blocks = kMostBlocksOfRow;
-  }
+      largest_cluster(device) == kMostBlocksOfRow)
+    return take(8);
   if (warps <= 16 || warps > 64) return;
   double best = 0;
   for (int of_block = 4; of_block <= 8; ++of_block) {
@@ -104,8 +120,7 @@ inline void plan_small_blocks(int warps, int device, ChunkRows& plan) {
     const double value = busy * busy * (32 / of_block * of_block);
     if (blocks > kPortableBlocksOfRow || value <= best) continue;
     best = value;
-    plan.warps = of_block;
-    plan.blocks = blocks;
+    take(of_block);
   }
 }
 
@@ -160,6 +175,15 @@ struct PairsOfTeam {
     return Parts::Board::bytes(blocks);
   }
 };
+
+// Whether rows of 16 bits do better dealt than in clusters, if that fills the device: two chunks a
+// warp of a cluster are no faster at 40 chunks (0.89 to 0.86 of the copy rate) and at 64 (0.84 to
+// 0.85), nor where rows begin anywhere but for some numbers (37 and 38 chunks 0.80 to 0.83, 69 0.76
+// to 0.81).
+inline bool dealt_is_better(std::int64_t length, bool ragged) {
+  const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
+  return chunks > 48 || (ragged && (chunks == 37 || chunks == 38));
+}
 
 // How rows are dealt round the device's blocks, of `shared` bytes each, and how many of those there
 // are: none if there is no room, or (if_full) less than enough to do for all, or if a row is longer

@@ -98,7 +98,7 @@ template <bool kLog, class S, class Job>
 bool launch_last_chunk(const Job& job, Execution& execution) {
   using In = typename Job::In;
   constexpr int kMost = Job::kMostWarps / 2;
-  constexpr bool kShort = !kLog && !kHasFar<In>;
+  constexpr bool kFewest = !kLog && !kHasFar<In>;  // instructions
   const auto left = static_cast<int>(job.rows.length % kFoldChunk);
   if (left == 0 || job.rows.length > kMost * kFoldChunk + TailShare::kSlots) return false;
   const auto whole = static_cast<int>(job.rows.length / kFoldChunk);
@@ -111,9 +111,9 @@ bool launch_last_chunk(const Job& job, Execution& execution) {
     launch_block<kLog, S, LastChunk::apart, Share<kWarp, R, S::kPack, S::kRagged>>(job, execution);
     return true;
   };
-  if (left <= kFoldChunk / 4) return (!kShort || whole < 10) && apart.template operator()<1>();
-  if (left <= kFoldChunk / 2) return (!kShort || whole < 10) && apart.template operator()<2>();
-  if constexpr (S::kRagged && !kShort)
+  if (left <= kFoldChunk / 4) return (!kFewest || whole < 10) && apart.template operator()<1>();
+  if (left <= kFoldChunk / 2) return (!kFewest || whole < 10) && apart.template operator()<2>();
+  if constexpr (S::kRagged && !kFewest)
     return (kHasFar<In> || whole > 4) && apart.template operator()<4>();
   return false;
 }
@@ -227,25 +227,23 @@ void launch_softmax(const Job& job, Execution& execution) {
   const bool fits = plans(kOfBlock, 1), alone = fits && plan.blocks == 1;
   if (alone && !leaves_room<typename Job::In>(plan.chunks)) return launch_alone();
   if constexpr (V > 1 && kSameType) {
-    constexpr std::size_t kSize = sizeof(typename Job::In);
-    // In 16 bits: from the first length on if that fills the device, where two chunks a warp of a
-    // cluster are no faster (40 chunks 0.89 to 0.86 of the copy rate, 64 0.84 to 0.85, in ragged
-    // rows of 69 0.76 to 0.81), from the second on at any rate.
-    constexpr std::int64_t kDealt = 48 * kFoldChunk, kDealtAlways = 128 * kFoldChunk;
+    using In = typename Job::In;
+    constexpr std::size_t kSize = sizeof(In);
+    constexpr std::int64_t kDealtAlways = 128 * kFoldChunk;  // though not all blocks have work
     if constexpr (kSize == 2)
-      if (job.plain && job.rows.length > kDealt &&
+      if (job.plain && dealt_is_better(job.rows.length, kRagged) &&
           launch_dealt<kLog, S>(job, job.rows.length <= kDealtAlways, execution))
         return;
     // Two chunks a warp: where a chunk a warp has no room, and where it is faster. In teams, where
     // a portable cluster has no room for that, or in 16 bits for half of it.
     constexpr std::int64_t kTeams = kPortableBlocksOfRow * kWarps * kFoldChunk * (kSize / 2);
-    const bool better =
-        alone || (kSize == 2 ? pairs_are_better(plan.chunks, kRagged) : kSize == 4 || !kRagged);
+    const bool better = alone || (kSize == 2 ? pairs_are_better<kLog, In>(plan.chunks, kRagged)
+                                             : kSize == 4 || !kRagged);
     if constexpr (kSize < 8)
       if (job.plain && job.rows.length > kTeams && launch_pairs_of_teams<kLog, S>(job, execution))
         return;
     if (job.plain && (!fits || better) && plans(0, 2)) {
-      if (kSize == 2) plan_small_blocks((plan.chunks + 1) / 2, execution.device.index, plan);
+      if (kSize == 2) plan_pairs(execution.device.index, plan);
       if (with_simple<kNoFar>(
               job, [&](const auto& it) { return launch_pairs<kLog, S>(it, plan, execution); }))
         return;
