@@ -83,8 +83,9 @@ constexpr std::int64_t kLengths[] = {
     513,   633,   640,   761,   768,   889,   896,   1000,  1022,  1023,  1024,  1025,
     1026,  1100,  1280,  1529,  1536,  1785,  1792,  1793,  2047,  2048,  2049,  2088,
     2148,  2448,  2749,  3000,  3112,  3331,  4096,  4097,  5000,  7169,  8191,  8192,
-    8193,  9216,  9516,  11256, 12281, 13289, 16383, 16384, 16385, 17001, 19456, 19557,
-    20000, 21481, 21504, 32767, 32768, 32769, 50257, 65535, 65536, 65537};
+    8193,  9216,  9516,  11256, 12281, 12592, 13289, 13312, 16383, 16384, 16385, 16696,
+    17001, 18432, 19456, 19557, 20000, 21481, 21504, 32767, 32768, 32769, 34816, 42000,
+    50257, 65535, 65536, 65537};
 
 void add_shapes(Cases& cases, DLDataType type, const Values& values) {
   for (std::int64_t n : kLengths)
@@ -129,9 +130,12 @@ void add_across(Cases& cases, DLDataType type, const Values& values) {
   for (std::int64_t n :
        {13, 17, 24, 25, 29, 40, 48, 49, 57, 65, 96, 97, 128, 129, 200, 256, 513, 700})
     for (std::int64_t inner : {35, 50}) cases.add({{2, n, inner}, 1}, values, type, type);
-  // More planes than a block has, from every place of 16 bytes on, and fewer in the last.
+  // More planes than a block has, from every place of 16 bytes on, and fewer in the last: of a GPU
+  // with few multiprocessors, and with many.
   cases.add({{43, 21, 49}, 1}, values, type, type);
+  cases.add({{531, 21, 49}, 1}, values, type, type);
   cases.add({{90, 11, 15}, 1, {}, 1}, values, type, type, true);
+  cases.add({{1501, 11, 15}, 1, {}, 1}, values, type, type, true);
   cases.add({{7, 63, 51}, 1}, values, type, type);
   cases.add({{2, 21, 56, 56}, 1}, values, type, type);
   cases.add({{3, 40, 6, 8}, 1}, values, type, type, true);
@@ -156,6 +160,7 @@ void add_real(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{256, 1000}}, values, type, type);  // image classes
   cases.add({{2, (1 << 20) + 3}}, values, type, type);
   cases.add({{3, 1 << 20}}, values, type, type, true);
+  cases.add({{112, 38001}}, values, type, type);  // enough to fill a GPU, block for block
 }
 
 // Rows of so many chunks that a GPU's blocks meet in global memory (kernels_cuda/team_parts.cuh):
