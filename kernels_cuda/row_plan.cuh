@@ -176,10 +176,9 @@ struct PairsOfTeam {
   }
 };
 
-// Whether rows of 16 bits do better dealt than in clusters, if that fills the device: two chunks a
-// warp of a cluster are no faster at 40 chunks (0.89 to 0.86 of the copy rate) and at 64 (0.84 to
-// 0.85), nor where rows begin anywhere but for some numbers (37 and 38 chunks 0.80 to 0.83, 69 0.76
-// to 0.81).
+// Whether rows of 16 bits do better dealt than in clusters, if that fills the device. Share of the
+// copy rate in clusters, two chunks a warp, and dealt: 40 chunks 0.89 and 0.86, 64 0.84 and 0.85;
+// where rows begin anywhere, 37 and 38 chunks 0.80 and 0.83, 69 0.76 and 0.81.
 inline bool dealt_is_better(std::int64_t length, bool ragged) {
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
   return chunks > 48 || (ragged && (chunks == 37 || chunks == 38));
