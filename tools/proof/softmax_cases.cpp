@@ -159,7 +159,7 @@ void add_real(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{256, 1000}}, values, type, type);  // image classes
   cases.add({{2, (1 << 20) + 3}}, values, type, type);
   cases.add({{3, 1 << 20}}, values, type, type, true);
-  cases.add({{112, 38001}}, values, type, type);  // enough to fill a GPU, block for block
+  cases.add({{112, 38001}}, values, type, type);  // so many that a whole GPU is dealt them
 }
 
 // Rows of so many chunks that a GPU's blocks meet in global memory (kernels_cuda/team_parts.cuh):
