@@ -9,6 +9,12 @@ std::vector<proof::TensorSpec> same(DLDataType type, std::size_t members, std::i
   return std::vector<proof::TensorSpec>(members, proof::TensorSpec{type, {elements}});
 }
 
+// The same in one buffer.
+std::vector<proof::TensorSpec> flat(std::vector<proof::TensorSpec> list) {
+  for (std::size_t i = 1; i < list.size(); ++i) list[i].behind = true;
+  return list;
+}
+
 }  // namespace
 
 std::vector<TimedList> timed_lists(DLDataType type) {
@@ -16,6 +22,7 @@ std::vector<TimedList> timed_lists(DLDataType type) {
       {"resnet50", proof::tensors_of(proof::shape_list("resnet50"), type), 0, Where::both},
       {"bert_large", proof::tensors_of(proof::shape_list("bert_large"), type), 0, Where::both},
       {"300x1024", same(type, 300, 1024), 0, Where::both},
+      {"300x1024_flat", flat(same(type, 300, 1024)), 0, Where::both},
       {"2000x256", same(type, 2000, 256), 0, Where::both},
       {"100000x16", same(type, 100000, 16), 0, Where::both},
       {"1x1", same(type, 1, 1), 0, Where::both},  // what a call costs

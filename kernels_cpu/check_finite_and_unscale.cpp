@@ -2,10 +2,11 @@
 // OR. Values wait in registers for one look at a block of them, at the sum of their sizes: where
 // that is finite, as nearly always, so are they, and none needs the canonical NaN. The processor's
 // own prefetch ends with each page, and a small tensor is one: so where a page begins, the first
-// lines of the next one are fetched. Elements of 16 bits take long enough for every line a page
-// ahead. Tried and left: that for wider ones as well (on Zen 4 307 200 floats from L3 0.79 of a
-// scale loop in place of 0.95, 2^25 of them 0.90 in place of 0.97); squares in place of sizes
-// (float16 a tenth faster where all lies in L2, by fused multiply-adds, which SSE2 has not).
+// lines a page ahead are fetched, of this stretch or the next. (Never of what lies behind: it may
+// be another thread's.) Elements of 16 bits take long enough for every line a page ahead. Tried and
+// left: that for wider ones as well (on Zen 4 307 200 floats from L3 0.79 of a scale loop in place
+// of 0.95, 2^25 of them 0.90 in place of 0.97); squares in place of sizes (float16 a tenth faster
+// where all lies in L2, by fused multiply-adds, which SSE2 has not).
 #include "operators/check_finite_and_unscale.hpp"
 
 #include "kernels_cpu/kernel.hpp"
@@ -17,24 +18,35 @@
 namespace twinops {
 namespace {
 
-constexpr int kBlock = 4;                                  // vectors
-constexpr std::size_t kPage = 4096, kFirstLines = 4 * 64;  // bytes
+constexpr int kBlock = 4;                           // vectors
+constexpr std::uintptr_t kPage = 4096, kLine = 64;  // bytes
+constexpr int kFirstLines = 4;
+
+// Fetches the first lines, or the next step's, of what is a page behind x[i] on the walk over x[n]
+// and then `next`.
+template <bool kEveryLine, std::uintptr_t kStep, class T>
+TWINOPS_INLINE void fetch_a_page_ahead(const T* x, std::int64_t i, std::int64_t n, const T* next) {
+  constexpr std::uintptr_t kSize = sizeof(T);
+  const auto address = [](const T* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  if (!kEveryLine && address(x + i) % kPage >= kStep * kSize) return;
+  const auto j = i + static_cast<std::int64_t>(kPage / kSize);
+  const std::uintptr_t ahead = j < n ? address(x + j) : address(next) + (j - n) * kSize;
+  for (std::uintptr_t b = 0; b < (kEveryLine ? kStep * kSize : kFirstLines * kLine); b += kLine)
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead + b));
+}
 
 // Returns whether a value was found that is not finite.
 template <class Isa, class T>
-bool unscale_stretch(const T* x, T* out, std::int64_t n, compute_t<T> inverse_scale,
+bool unscale_stretch(const T* x, T* out, std::int64_t n, const T* next, compute_t<T> inverse_scale,
                      bool check_input) {
   using V = compute_vec<T, Isa>;
   using F = compute_t<T>;
   constexpr std::int64_t kStep = std::int64_t{kBlock} * V::kLanes;
-  constexpr bool kEveryLine = sizeof(T) == 2;
   const V inverse(inverse_scale);
   auto all_finite = is_finite<F>(V(F(0)));
   std::int64_t i = 0;
   for (; i + kStep <= n; i += kStep) {
-    if (kEveryLine || reinterpret_cast<std::uintptr_t>(x + i) % kPage < kStep * sizeof(T))
-      for (std::size_t b = 0; b < (kEveryLine ? kStep * sizeof(T) : kFirstLines); b += 64)
-        __builtin_prefetch(reinterpret_cast<const char*>(x + i) + kPage + b);  // perhaps nobody's
+    fetch_a_page_ahead<sizeof(T) == 2, kStep>(x, i, n, next);
     V value[kBlock], y[kBlock];
     for (int k = 0; k < kBlock; ++k) {
       value[k] = load<Isa>(x + i + k * V::kLanes);
@@ -75,9 +87,9 @@ void run_cpu<CheckFiniteAndUnscale, isa::TWINOPS_ISA>(
         inverse = inverse_double;
       else
         inverse = inverse_float;
-      found_here =
-          unscale_stretch<isa::TWINOPS_ISA>(static_cast<const T*>(s.x), static_cast<T*>(s.out),
-                                            s.elements, inverse, arguments.check_input);
+      found_here = unscale_stretch<isa::TWINOPS_ISA>(
+          static_cast<const T*>(s.x), static_cast<T*>(s.out), s.elements,
+          static_cast<const T*>(s.next), inverse, arguments.check_input);
     });
     return found_here;
   });

@@ -10,13 +10,18 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 14;  // elements that are worth a thread
 constexpr std::int64_t kBuffer = 2048;    // elements gathered at a time
-constexpr int kAhead = 8;                 // members that are on their way from another processor
 
 template <class Pointer>
 Pointer advance(Pointer data, std::int64_t elements, Type type) {
   using Byte =
       std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, const char, char>;
   return static_cast<Byte*>(data) + elements * static_cast<std::int64_t>(size_of(type));
+}
+
+// What the processor's own prefetch does not know: where the next stretch begins.
+inline void fetch_start(const void* x) {
+  constexpr int kLine = 64, kLines = 4;
+  for (int i = 0; i < kLines; ++i) __builtin_prefetch(static_cast<const char*>(x) + i * kLine);
 }
 
 // Walks the elements [begin, ...) of a strided member along its innermost axis.
@@ -91,11 +96,12 @@ bool strided_range(const TensorList::Strided& member, std::int64_t begin, std::i
     std::int64_t n = std::min(end - begin, rows ? cursor.row_left() : kBuffer);
     if (rows) {
       found |= body(context, {advance(member.x, cursor.offset(1), member.type),
-                              advance(member.out, cursor.offset(0), member.type), n, member.type});
+                              advance(member.out, cursor.offset(0), member.type), n, member.type,
+                              advance(member.x, cursor.offset(1), member.type)});
       cursor.step(n);
     } else {
       copy_strided(buffer, const_cast<void*>(member.x), member.type, 1, cursor, n, true);
-      found |= body(context, {buffer, buffer, n, member.type});
+      found |= body(context, {buffer, buffer, n, member.type, buffer});
       copy_strided(buffer, member.out, member.type, 0, cursor, n, false);
       for (std::int64_t left = n; left > 0;) {
         const std::int64_t run = std::min(left, cursor.row_left());
@@ -137,13 +143,17 @@ bool for_each_stretch(const TensorList& list, const Execution& execution, Stretc
       execution, list.elements(), kGrain, 64, [&](std::int64_t begin, std::int64_t end) {
         bool found_here = false;
         const std::size_t count = list.dense_count();
-        for (std::size_t i = member_of(list, begin); i < count && list.before(i) < end; ++i) {
-          list.fetch(i + kAhead);
-          const Type type = list.type(i);
+        for (std::size_t i = member_of(list, begin); i < count && list.before(i) < end;) {
+          const TensorList::Run run = list.run(i, end);
+          const bool more = run.next < count && list.before(run.next) < end;
+          const void* next = more ? list.x(run.next) : run.x;
+          if (more) fetch_start(next);
           const std::int64_t first = std::max<std::int64_t>(begin - list.before(i), 0);
-          const std::int64_t last = std::min(end - list.before(i), list.elements(i));
-          found_here |= body(context, {advance(list.x(i), first, type),
-                                       advance(list.out(i), first, type), last - first, type});
+          const std::int64_t last = std::min(end - list.before(i), run.elements);
+          found_here |=
+              body(context, {advance(run.x, first, run.type), advance(run.out, first, run.type),
+                             last - first, run.type, next});
+          i = run.next;
         }
         std::int64_t before = list.before(count);
         for (const TensorList::Strided& s : list.strided()) {

@@ -14,6 +14,7 @@ struct Stretch {
   void* out;  // x itself, or apart from it
   std::int64_t elements;
   Type type;
+  const void* next;  // the x of the stretch behind, to fetch ahead; x itself where there is none
 };
 
 // Calls body(context, stretch) for every stretch of the list; returns whether any call returned

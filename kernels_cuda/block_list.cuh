@@ -1,14 +1,23 @@
 // A short list of tensors in one launch: a block for each stretch of up to kListThreads packs of
-// one member, which its parameters name. So a block waits for one cold look at them and then for
-// its elements, where the way through starts and windows (packs.cuh) has to wait three times.
+// one member. The parameters name the stretches, or, where they are of few members, the members. So
+// a block waits for one cold look at them and then for its elements, where the way through starts
+// and windows (packs.cuh) has to wait three times.
 #pragma once
 
 #include "kernels_cuda/packs.cuh"
 
 namespace twinops {
 
-// Packs in a row: where they lie and what of them is a tensor's, in one word. With every 1000 bytes
-// of parameters a launch takes 0.03 us longer, and a kernel asks once.
+// Packs in a row: where they lie and what of them is a tensor's.
+struct Packs {
+  char* x;
+  char* out;
+  unsigned count;
+  int head, tail;  // as in Edge
+};
+
+// The same without `out`, in one word. With every 1000 bytes of parameters a launch takes 0.03 us
+// longer, and a kernel asks once.
 class PackRun {
  public:
   static constexpr int kMostPacks = 256;
@@ -23,14 +32,14 @@ class PackRun {
       : bits_(reinterpret_cast<std::uintptr_t>(x) << 10 | (packs - 1) << 6 | edge.head() << 3 |
               (edge.tail() - 1)) {}
 
-  __device__ char* x() const { return reinterpret_cast<char*>(bits_ >> 14 << 4); }
-  __device__ unsigned packs() const { return (low() >> 6 & 255) + 1; }
-  __device__ int head() const { return low() >> 3 & 7; }
-  __device__ int tail() const { return (low() & 7) + 1; }
+  __device__ Packs packs() const {
+    const auto low = static_cast<unsigned>(bits_);
+    const auto x = reinterpret_cast<char*>(bits_ >> 14 << 4);
+    return {x, x, (low >> 6 & 255) + 1, static_cast<int>(low >> 3 & 7),
+            static_cast<int>(low & 7) + 1};
+  }
 
  private:
-  __device__ unsigned low() const { return static_cast<unsigned>(bits_); }
-
   std::uint64_t bits_;  // x / kPackBytes: 50 bits, packs - 1: 8, head: 3, tail - 1: 3
 };
 static_assert(PackRun::kMostPacks >= kListThreads);
@@ -50,6 +59,66 @@ template <int Bytes, bool kInPlace>
 struct StretchList {
   static constexpr int kMost = Bytes / static_cast<int>(sizeof(Stretch<kInPlace>));
   Stretch<kInPlace> blocks[kMost];
+
+  template <class T>
+  __device__ Packs of_block(unsigned block) const {
+    const Stretch<kInPlace> stretch = blocks[block];
+    Packs packs = stretch.run.packs();
+    if constexpr (!kInPlace) packs.out = stretch.out;
+    return packs;
+  }
+};
+
+// Few members, each in blocks of kListThreads packs. Parameters of up to 256 bytes are all that a
+// launch takes in the shorter of the driver's two times (docs/performance.md).
+template <bool kInPlace>
+class MemberList {
+ public:
+  static constexpr std::size_t kMost = 8;
+
+  // Members lie equally in x and out; blocks are fewer than 2^16 - 1.
+  void add(const char* x, char* out, std::uint32_t packs, Edge edge) {
+    first_block_[members_] = static_cast<std::uint16_t>(blocks_);
+    x_[members_] = const_cast<char*>(x);
+    if constexpr (!kInPlace) out_[members_] = out;
+    packs_[members_] = packs;
+    edges_[members_] = edge;
+    ++members_;
+    blocks_ += blocks_for(packs);
+  }
+  unsigned blocks() const { return blocks_; }
+  static std::uint32_t blocks_for(std::uint32_t packs) {
+    return (packs + kListThreads - 1) / kListThreads;
+  }
+
+  template <class T>
+  __device__ Packs of_block(unsigned block) const {
+    unsigned m = 0;
+#pragma unroll
+    for (unsigned i = 1; i < kMost; ++i) m += block >= first_block_[i];
+    const Edge edge = edges_[m];
+    constexpr unsigned kMostPacks = kListThreads;
+    const unsigned first = (block - first_block_[m]) * kMostPacks, left = packs_[m] - first;
+    const std::size_t bytes = std::size_t{first} * kPackBytes;
+    Packs packs;
+    packs.x = x_[m] + bytes;
+    packs.out = kInPlace ? packs.x : out_[m] + bytes;
+    packs.count = min(left, kMostPacks);
+    packs.head = first == 0 ? edge.head() : 0;
+    packs.tail = left <= kMostPacks ? edge.tail() : kPackElements<T>;
+    return packs;
+  }
+
+ private:
+  static constexpr std::uint16_t kNone = 0xffff;
+
+  // In the order in which a block looks at them.
+  std::uint16_t first_block_[kMost] = {kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone};
+  Edge edges_[kMost];
+  std::uint32_t packs_[kMost];
+  char* x_[kMost];
+  char* out_[kInPlace ? 1 : kMost];
+  std::uint16_t members_ = 0, blocks_ = 0;
 };
 
 // Calls body on every element, as list_kernel does. The body comes first: behind the list it would
@@ -57,19 +126,16 @@ struct StretchList {
 template <class T, class Body, class List>
 __global__ void __launch_bounds__(kListThreads)
     stretch_kernel(const __grid_constant__ Body body, const __grid_constant__ List list) {
-  const auto stretch = list.blocks[blockIdx.x];
+  const Packs packs = list.template of_block<T>(blockIdx.x);
   auto state = body.begin();
-  const unsigned pack = threadIdx.x, packs = stretch.run.packs();
-  if (pack >= packs || body.idle(state)) return;
+  const unsigned pack = threadIdx.x;
+  if (pack >= packs.count || body.idle(state)) return;
   Place place;
-  place.low = pack == 0 ? stretch.run.head() : 0;
-  place.high = pack + 1 == packs ? stretch.run.tail() : kPackElements<T>;
+  place.low = pack == 0 ? packs.head : 0;
+  place.high = pack + 1 == packs.count ? packs.tail : kPackElements<T>;
   place.whole = place.low == 0 && place.high == kPackElements<T>;
-  place.x = stretch.run.x() + pack * kPackBytes;
-  if constexpr (requires { stretch.out; })
-    place.out = stretch.out + pack * kPackBytes;
-  else
-    place.out = stretch.run.x() + pack * kPackBytes;
+  place.x = packs.x + pack * kPackBytes;
+  place.out = packs.out + pack * kPackBytes;
   __builtin_assume(__isGlobal(place.x) && __isGlobal(place.out));
   PackOf<T> elements;
   if (place.whole && body.reads(state)) elements.load(place);

@@ -147,7 +147,10 @@ class ListLaunch {
   template <bool kInPlace>
   bool launch_stretches(std::size_t blocks, unsigned threads) {
     if (blocks == 0) return false;
-    if (blocks <= StretchList<kFewBytes, kInPlace>::kMost)
+    if (x_.size() <= MemberList<kInPlace>::kMost &&
+        blocks <= StretchList<kListBytes, kInPlace>::kMost)
+      launch_members<kInPlace>(threads);
+    else if (blocks <= StretchList<kFewBytes, kInPlace>::kMost)
       launch_stretches(StretchList<kFewBytes, kInPlace>(), threads);
     else if (blocks <= StretchList<kSomeBytes, kInPlace>::kMost)
       launch_stretches(StretchList<kSomeBytes, kInPlace>(), threads);
@@ -173,6 +176,14 @@ class ListLaunch {
         if constexpr (!kInPlace) s.out = out_[i] + bytes;
       }
     launch_stretch_kernel<T>(make_body_(), list, blocks, threads, execution_.stream);
+    ++execution_.launches;
+  }
+
+  template <bool kInPlace>
+  void launch_members(unsigned threads) {
+    MemberList<kInPlace> list;
+    for (std::size_t i = 0; i < x_.size(); ++i) list.add(x_[i], out_[i], packs_of(i), edges_[i]);
+    launch_stretch_kernel<T>(make_body_(), list, list.blocks(), threads, execution_.stream);
     ++execution_.launches;
   }
 
@@ -251,8 +262,11 @@ class ListLaunch {
 template <class T, class MakeBody>
 void launch_type(const TensorList& list, Type type, Execution& execution, MakeBody&& make_body) {
   ListLaunch<T, std::remove_reference_t<MakeBody>> launch(make_body, list, execution);
-  for (std::size_t i = 0; i < list.dense_count(); ++i)
-    if (list.type(i) == type) launch.add(list.x(i), list.out(i), list.elements(i));
+  for (std::size_t i = 0; i < list.dense_count();) {
+    const TensorList::Run run = list.run(i, list.elements());
+    if (run.type == type) launch.add(run.x, run.out, run.elements);
+    i = run.next;
+  }
   launch.flush();
   for (const TensorList::Strided& m : list.strided()) {
     if (m.type != type) continue;

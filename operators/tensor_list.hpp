@@ -1,6 +1,7 @@
 // Two lists of tensors, member i written from member i: what check_finite_and_unscale and
 // update_loss_scaling work on. Members that lie in one run of memory are `dense`, whatever their
-// shape.
+// shape; dense members that lie one behind the other, as the gradients of a flat buffer do, are one
+// Run.
 #pragma once
 
 #include <vector>
@@ -36,12 +37,17 @@ class TensorList {
   Type type(std::size_t i) const { return x_ == nullptr ? picked_[i].type : type_; }
   std::int64_t before(std::size_t i) const { return before_[i]; }
   std::int64_t elements(std::size_t i) const { return before_[i + 1] - before_[i]; }
-  // Asks memory for a member that is soon to be worked on, if there is one.
-  void fetch(std::size_t i) const {
-    if (x_ == nullptr || i >= dense_count_) return;
-    __builtin_prefetch(out_[i]);
-    if (!in_place_) __builtin_prefetch(x_[i]);
-  }
+
+  // Dense members of one type, each of which begins where the one before ends, in x and in out.
+  struct Run {
+    const void* x;
+    void* out;
+    std::int64_t elements;
+    Type type;
+    std::size_t next;  // the first member behind
+  };
+  // The run that begins with dense member `first`, as far as members begin before element `end`.
+  Run run(std::size_t first, std::int64_t end) const;
   const std::vector<Strided>& strided() const { return strided_; }
 
   std::int64_t elements() const { return elements_; }  // of all members
@@ -54,6 +60,13 @@ class TensorList {
     void* out;
     Type type;
   };
+  static constexpr std::size_t kAhead = 8;  // members that are on their way from memory
+  void fetch(std::size_t i) const {
+    if (x_ == nullptr || i >= dense_count_) return;
+    __builtin_prefetch(out_[i]);
+    if (!in_place_) __builtin_prefetch(x_[i]);
+  }
+
   bool take_as_they_came(const Call& call, const char* x, const char* out);
   void pick(const Call& call, const char* x, const char* out);
 
@@ -72,6 +85,23 @@ class TensorList {
   bool in_place_ = true;
   TypeSet types_;
 };
+
+inline TensorList::Run TensorList::run(std::size_t first, std::int64_t end) const {
+  const Type of = type(first);
+  const auto size = static_cast<std::int64_t>(size_of(of));
+  const char* from = static_cast<const char*>(x(first));
+  char* to = static_cast<char*>(out(first));
+  const std::int64_t before = before_[first];
+  std::size_t next = first;
+  while (true) {
+    fetch(next + kAhead);
+    ++next;
+    if (next >= dense_count_ || before_[next] >= end || type(next) != of) break;
+    const std::int64_t bytes = (before_[next] - before) * size;
+    if (out(next) != to + bytes || (!in_place_ && x(next) != from + bytes)) break;
+  }
+  return {from, to, before_[next] - before, of, next};
+}
 
 // Reads a tensor that must have one element.
 const Tensor& read_scalar(const Call& call, const char* argument);

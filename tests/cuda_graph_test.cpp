@@ -194,6 +194,30 @@ TEST(CudaLaunches, OneForAListOfOneType) {
   }
 }
 
+// Members that lie one behind the other are one to a launch, whose parameters hold some thousands.
+TEST(CudaLaunches, OneForAFlatBuffer) {
+  TWINOPS_NEEDS_DEVICE;
+  constexpr std::int64_t kMembers = 20000, kElements = 3;
+  const auto launches = [](std::int64_t step) {
+    const auto bytes = static_cast<std::size_t>(kMembers * step + 2) * 4;
+    void* memory = nullptr;
+    check(twinops_allocate(kDevice, bytes, &memory));
+    const std::vector<char> zeros(bytes);
+    check(twinops_copy(kDevice, memory, kHost, zeros.data(), bytes));
+    auto* const floats = static_cast<float*>(memory);
+    Tensors list;
+    for (std::int64_t i = 0; i < kMembers; ++i)
+      list.emplace_back(floats + 2 + i * step, kFloat32, std::vector{kElements}, kDevice);
+    const Tensor found(floats, kFloat32, {}, kDevice), scale(floats + 1, kFloat32, {}, kDevice);
+    const Report report = check_finite_and_unscale(list, scale, list, found);
+    EXPECT_CUDA(cudaDeviceSynchronize());
+    twinops_release(kDevice, memory);
+    return report.launches;
+  };
+  EXPECT_EQ(launches(kElements), 1);
+  EXPECT_GT(launches(kElements + 1), 1) << "with gaps";
+}
+
 TEST(CudaLaunches, OneATypeOfAMixedList) {
   TWINOPS_NEEDS_DEVICE;
   Step step(kDevice, 300, false);

@@ -105,6 +105,37 @@ std::vector<TensorSpec> of_sizes(DLDataType type, std::size_t members,
   return list;
 }
 
+// The same one behind the other in memory, but for a gap before every `run`th.
+std::vector<TensorSpec> in_runs(std::vector<TensorSpec> list, std::size_t run) {
+  for (std::size_t i = 0; i < list.size(); ++i) list[i].behind = i % run != 0;
+  return list;
+}
+
+// Flat buffers: members that lie one behind the other, all of them or some.
+void add_runs(Lists& lists, DLDataType type) {
+  const auto equal = of_sizes(type, 300, [](std::int64_t) { return std::int64_t{1024}; });
+  const auto odd = of_sizes(type, 450, [](std::int64_t i) { return i * 37 % 256; });
+  for (const std::size_t run : {std::size_t{2}, std::size_t{7}, std::size_t{300}})
+    lists.both("300 tensors of 1024, " + std::to_string(run) + " in a buffer", in_runs(equal, run));
+  // Around how many buffers have few parameters, in place and not: of 3, and of 4 to 10.
+  for (const std::size_t run : {450, 150, 113, 90, 75, 65, 57, 50, 45, 3})
+    lists.both("450 tensors of 0 to 255, " + std::to_string(run) + " in a buffer",
+               in_runs(odd, run));
+  const std::vector<TensorSpec> one = in_runs(odd, odd.size());
+  lists.apart("450 tensors in a buffer, out apart", one, odd);
+  lists.apart("450 tensors apart, out in a buffer", odd, one);
+  lists.apart("450 tensors in buffers that begin otherwise", in_runs(odd, 100), in_runs(odd, 99));
+  std::vector<TensorSpec> moved = one;
+  moved[0].offset = 1;
+  lists.apart("450 tensors in a buffer, out otherwise aligned", one, moved);
+  lists.both("450 tensors in a buffer that begins anywhere", moved);
+  lists.both(
+      "small around a large one in a buffer",
+      in_runs(of_sizes(type, 41,
+                       [](std::int64_t i) { return i == 20 ? std::int64_t{1} << 21 : i * i; }),
+              41));
+}
+
 }  // namespace
 
 std::vector<ListPair> edge_lists(DLDataType type) {
@@ -115,6 +146,7 @@ std::vector<ListPair> edge_lists(DLDataType type) {
     lists.both("one tensor of " + std::to_string(n), {{type, {n}}});
   add_unaligned(lists, type);
   add_strided(lists, type);
+  add_runs(lists, type);
 
   lists.both("tensors of 0 to 99", of_sizes(type, 100, [](std::int64_t i) { return i; }));
   lists.both("three empty tensors", {{type, {0}}, {type, {3, 0, 2}}, {type, {0, 5}}});
@@ -168,6 +200,13 @@ std::vector<ListPair> mixed_lists() {
   std::vector<TensorSpec> some = shifted;
   for (std::size_t i = 0; i < some.size(); i += 2) some[i].over = "x";
   lists.apart("200 tensors, every second in place", shifted, some);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    sizes[i].shape = {static_cast<std::int64_t>(i) * 131 % 700 / 4 * 4};
+    sizes[i].behind = i != 0;
+  }
+  lists.both("200 tensors of four types in a buffer", sizes);
+  for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i].type = kFloatingTypes[i / 50];
+  lists.both("50 tensors of each of four types in a buffer", sizes);
   return std::move(lists).take();
 }
 

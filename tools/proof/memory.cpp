@@ -43,6 +43,7 @@ std::size_t lay_out(const Problem& problem, std::vector<Trial::Place>& places) {
       const std::size_t size = size_of(t.type);
       const std::size_t bytes = static_cast<std::size_t>(extent.elements) * size;
       std::size_t begin = aligned(at) + static_cast<std::size_t>(t.offset) * size;
+      if (t.behind) begin = places.back().end;
       if (t.over) {
         const Trial::Place& under = places.at(first_place.at(*t.over) + i);
         begin = under.begin;

@@ -40,6 +40,7 @@ struct TensorSpec {
   std::vector<std::int64_t> strides = {};  // in elements, of any sign; {}: row-major, no gaps
   std::int64_t offset = 0;                 // its memory begins this many elements beyond 64 bytes
   std::optional<std::string> over = {};    // it is the memory of this argument's same member
+  bool behind = false;                     // its memory begins where that of the tensor before ends
 };
 // `tensor` over the memory of the member of the same index of `argument`.
 inline TensorSpec in_place(TensorSpec tensor, std::string argument) {
