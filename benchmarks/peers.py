@@ -37,8 +37,13 @@ class Twinops:
         """The call on torch tensors, made ready on torch's current stream; see twinops._call.Call."""
         import torch
         on_gpu = torch.cuda.is_available()
-        views = {name: [view_of(t) for t in (value if isinstance(value, list) else [value])]
-                 for name, value in tensors.items()}
+        described = {}  # by the value's identity: a host that works in place has one list of views
+        views = {}
+        for name, value in tensors.items():
+            if id(value) not in described:
+                several = value if isinstance(value, list) else [value]
+                described[id(value)] = [view_of(t) for t in several]
+            views[name] = described[id(value)]
         call = Call(self.library, op, views, attributes,
                     torch.cuda.current_stream().cuda_stream if on_gpu else None,
                     allocate=self.allocate if on_gpu else None)

@@ -19,9 +19,10 @@ Pointer advance(Pointer data, std::int64_t elements, Type type) {
 }
 
 // What the processor's own prefetch does not know: where the next stretch begins.
-inline void fetch_start(const void* x) {
-  constexpr int kLine = 64, kLines = 4;
-  for (int i = 0; i < kLines; ++i) __builtin_prefetch(static_cast<const char*>(x) + i * kLine);
+inline void fetch_start(const void* x, std::size_t bytes) {
+  constexpr std::size_t kLine = 64, kMost = 4 * kLine;
+  for (std::size_t i = 0; i < std::min(bytes, kMost); i += kLine)
+    __builtin_prefetch(static_cast<const char*>(x) + i);
 }
 
 // Walks the elements [begin, ...) of a strided member along its innermost axis.
@@ -147,7 +148,9 @@ bool for_each_stretch(const TensorList& list, const Execution& execution, Stretc
           const TensorList::Run run = list.run(i, end);
           const bool more = run.next < count && list.before(run.next) < end;
           const void* next = more ? list.x(run.next) : run.x;
-          if (more) fetch_start(next);
+          if (more)
+            fetch_start(next,
+                        static_cast<std::size_t>(list.elements(run.next)) * size_of(run.type));
           const std::int64_t first = std::max<std::int64_t>(begin - list.before(i), 0);
           const std::int64_t last = std::min(end - list.before(i), run.elements);
           found_here |=

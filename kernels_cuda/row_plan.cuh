@@ -2,7 +2,9 @@
 // rows up to some thousand chunks are launched with.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 
 #include "kernels_cuda/dealt_rows.cuh"
@@ -93,35 +95,29 @@ inline void plan_three_blocks(ChunkRows& plan) {
   plan.warps = 7;
 }
 
-// How many blocks of how many warps do best with two chunks a warp, of 16 bits; most rows keep
-// their plan. Blocks of four to eight warps for a row that 17 to 64 warps work on, where a
-// multiprocessor has room for 32: small blocks hide each other's waits, and a warp without a chunk
-// costs more than one that is not there. But two blocks of nine for 33 to 36 chunks (0.84 to 0.87
-// of the copy rate in place of three of six, where rows begin anywhere 0.79 to 0.83), and three of
-// three for 17 and 18. For 121 to 128 warps 16 blocks of eight, though so large a cluster leaves
-// some multiprocessors idle (float16 at 2^18: 0.74 in place of 0.72); with fewer warps that loses.
-// Of 22 to 48 chunks all that a row may have were tried; the others gain 0.01 at most.
+// How many blocks of how many warps do best with two chunks a warp, of 16 bits; rows of other
+// lengths keep their plan. Small blocks hide each other's waits, a multiprocessor has room for 32
+// warps, and a warp without a chunk costs more than one that is not there. All that a row of 22 to
+// 48 chunks may have were timed; from there on those that leave the fewest warps idle. Three blocks
+// of three for 17 and 18 chunks (float16 at 18 432 columns 0.86 to 0.88 of the copy rate), two of
+// nine for 33 to 36 (0.84 to 0.87 in place of three of six; where rows begin anywhere 0.79 to
+// 0.83). For 121 to 128 warps 16 blocks of eight, though so large a cluster leaves some
+// multiprocessors idle (float16 at 2^18: 0.74 in place of 0.72); with fewer warps that loses.
 inline void plan_pairs(int device, ChunkRows& plan) {
+  constexpr int kKept = 0;
+  constexpr struct {
+    int most_warps, of_block;
+  } kBest[] = {{8, kKept}, {9, 3},  {16, kKept}, {18, 9}, {20, 4},      {21, 7}, {24, 4},
+               {25, 5},    {28, 4}, {30, 5},     {32, 4}, {35, 5},      {36, 6}, {40, 8},
+               {42, 6},    {48, 8}, {49, 7},     {64, 8}, {120, kKept}, {128, 8}};
   const int warps = (plan.chunks + 1) / 2;
-  const auto take = [&](int of_block) {
-    plan.warps = of_block;
-    plan.blocks = (warps + of_block - 1) / of_block;
-  };
-  if (warps == 9) return take(3);
-  if (warps == 17 || warps == 18) return take(9);
-  if (warps > 8 * (kMostBlocksOfRow - 1) && warps <= 8 * kMostBlocksOfRow &&
-      largest_cluster(device) == kMostBlocksOfRow)
-    return take(8);
-  if (warps <= 16 || warps > 64) return;
-  double best = 0;
-  for (int of_block = 4; of_block <= 8; ++of_block) {
-    const int blocks = (warps + of_block - 1) / of_block;
-    const double busy = static_cast<double>(warps) / (of_block * blocks);
-    const double value = busy * busy * (32 / of_block * of_block);
-    if (blocks > kPortableBlocksOfRow || value <= best) continue;
-    best = value;
-    take(of_block);
-  }
+  const auto* const best = std::find_if(std::begin(kBest), std::end(kBest),
+                                        [&](const auto& row) { return warps <= row.most_warps; });
+  if (best == std::end(kBest) || best->of_block == kKept) return;
+  const int blocks = (warps + best->of_block - 1) / best->of_block;
+  if (blocks > kPortableBlocksOfRow && largest_cluster(device) < blocks) return;
+  plan.warps = best->of_block;
+  plan.blocks = blocks;
 }
 
 // Launches a kernel of teams, if a team finds room, the call brought an allocator for what it meets

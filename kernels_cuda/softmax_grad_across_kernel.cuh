@@ -112,30 +112,17 @@ struct GradChunkAcross {
   }
 
  private:
-  // The greatest |y|, NaN if one is.
   __device__ __forceinline__ F y_magnitude() const {
-    F most(0);
-    if constexpr (sizeof(In) == 2 && V > 1) {
-      Packs two = y[0];
+    GreatestSize<In> most;
 #pragma unroll
-      for (int i = 0; i < V / 2; ++i) {
-#pragma unroll
-        for (int k = 0; k < K; ++k)
-          two.of[i] = greater_two<In>(two.of[i] & 0x7fff7fffu, y[k].of[i] & 0x7fff7fffu);
-        two.of[0] = greater_two<In>(two.of[0], two.of[i]);
-      }
-      const float2 of = widen_two(two.of[0], In{});
-      most = greatest_or_nan(of.x, of.y);
-    } else {
-#pragma unroll
-      for (const Packs& pack : y) {
-        F ys[V];
-        widen_across(pack, ys);
-#pragma unroll
-        for (const F of_row : ys) most = greatest_or_nan(most, abs(of_row));
-      }
-    }
-    return most;
+    for (const Packs& pack : y)
+      if constexpr (V > 1)
+        for (const std::uint32_t word : pack.of) most.take(word);
+      else if constexpr (sizeof(In) == 2)
+        most.take(bit_cast<std::uint16_t>(pack));
+      else
+        most.take(bit_cast<std::uint32_t>(pack));
+    return most.value();
   }
 };
 

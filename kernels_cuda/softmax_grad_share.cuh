@@ -26,6 +26,29 @@ __device__ __noinline__ F any_log_softmax_grad(F y, F dy, F sum, F scale) {
   return softmax_grad<true, In>(y, dy, sum, scale);
 }
 
+// The greatest |y| of words, NaN if one is: of 16 bits with two elements, or of one float32.
+template <class In>
+class GreatestSize {
+ public:
+  __device__ __forceinline__ void take(std::uint32_t word) {
+    if constexpr (sizeof(In) == 4)
+      most_ = max(most_, word & 0x7fffffffu);
+    else
+      most_ = greater_two<In>(most_, word & 0x7fff7fffu);
+  }
+  __device__ __forceinline__ float value() const {
+    if constexpr (sizeof(In) == 4) {
+      return __uint_as_float(most_);
+    } else {
+      const float2 of = widen_two(most_, In{});
+      return greatest_or_nan(of.x, of.y);
+    }
+  }
+
+ private:
+  std::uint32_t most_ = 0;  // as bits, of which those of a NaN are the greatest
+};
+
 // A lane's share of a chunk of y and dy, as it is stored; 0 beyond the row.
 template <class In, class S>
 struct GradShare {
@@ -94,28 +117,16 @@ struct GradShare {
   }
 
  private:
-  // The greatest |y|, NaN if one is; not of float64.
   __device__ __forceinline__ F y_magnitude() const {
-    std::uint32_t most = 0;  // as bits, of which those of a NaN are the greatest
-    const auto take = [&](std::uint32_t word) {
-      if constexpr (sizeof(In) == 4)
-        most = max(most, word & 0x7fffffffu);
-      else
-        most = greater_two<In>(most, word & 0x7fff7fffu);
-    };
+    GreatestSize<In> most;
 #pragma unroll
     for (int r = 0; r < R; ++r)
       if constexpr (sizeof(y[r]) == 4)
-        take(bit_cast<std::uint32_t>(y[r]));
+        most.take(bit_cast<std::uint32_t>(y[r]));
       else
         for (const std::uint32_t word : {y[r].words.x, y[r].words.y, y[r].words.z, y[r].words.w})
-          take(word);
-    if constexpr (sizeof(In) == 4) {
-      return __uint_as_float(most);
-    } else {
-      const float2 of = widen_two(most, In{});
-      return greatest_or_nan(of.x, of.y);
-    }
+          most.take(word);
+    return most.value();
   }
 };
 

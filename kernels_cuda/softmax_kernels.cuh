@@ -23,7 +23,7 @@
 // store a ragged chunk that is full (0.86 to 0.74 in float32 at 50257, by the instructions' cache),
 // or its tail's code apart, so that a full one meets no branch (no gain); a row that is out of
 // reach taken again apart from the loop (bfloat16's logarithm 0.90 to 0.87 at 16384, spills in
-// float32); short rows in blocks of 64 or 256 threads (float32, no gain); 25 to 32 chunks of 16
+// float32); short rows in blocks of 256 threads (no gain); 25 to 32 chunks of 16
 // bits in pairs of three to eight blocks (no gain).
 #pragma once
 
@@ -34,33 +34,44 @@
 
 namespace twinops {
 
-// Blocks of short rows on a multiprocessor, with as many registers a thread as that leaves: 56 for
-// up to 32 elements a lane, which simple kernels exceed if left alone (16 bits 0.97 to 0.95 of the
-// copy rate, bfloat16's logarithms to 0.89); 48 would spill (0.82). For more elements 64 and 80,
-// found by trying one block more and one less (float16's log_softmax of 513 columns, 40 elements a
-// lane: 0.73 with six blocks, 0.76 with seven, 0.85 with eight). sm_75 holds 1024 threads. Other
-// kernels are left alone, by a 0: a 1 gives them up to 128 registers (log_softmax of float32 at 64
-// 0.97 to 0.93).
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+// Threads of a block of simple short rows whose lanes have two packs or more: with 64 in place of
+// 128 float16's softmax has 0.984 in place of 0.954 to 0.973 of the copy rate at 256 columns, 0.99
+// in place of 0.97 at 512 and 1024, float32's 0.99 in place of 0.97 at 512; gradients and staged
+// rows, and those of one pack, lose up to a quarter.
+template <class Job, class S>
+constexpr int short_threads() {
+  if (!Job::kSimple || S::kElements < 2 * S::kPack) return kShortThreads;
+  return kShortThreads / 2;
+}
+
+// Blocks of kShortThreads on a multiprocessor, with as many registers a thread as that leaves: 56
+// for up to 32 elements a lane, which simple kernels exceed if left alone (16 bits 0.97 to 0.95 of
+// the copy rate, bfloat16's logarithms to 0.89); 48 would spill (0.82). For more elements 64 and
+// 80, found by trying one block more and one less (float16's log_softmax of 513 columns, 40
+// elements a lane: 0.73 with six blocks, 0.76 with seven, 0.85 with eight). sm_75 holds 1024
+// threads, sm_86 and sm_87 16 blocks. Other kernels are left alone, by a 0: a 1 gives them up to
+// 128 registers (log_softmax of float32 at 64 0.97 to 0.93).
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 800 || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870)
 inline constexpr int kMostShortBlocks = 8;
 #else
 inline constexpr int kMostShortBlocks = 9;
 #endif
 template <class Job, class S>
 constexpr int short_blocks() {
+  constexpr int kBlocks = kShortThreads / short_threads<Job, S>();
   if (!Job::kSimple) return 0;
-  if (S::kElements <= 32) return kMostShortBlocks;
-  if (S::kElements <= 40) return 8;
-  return S::kElements > 48 && S::kRagged && S::kEdges > 2 ? 5 : 6;
+  if (S::kElements <= 32) return kBlocks * kMostShortBlocks;
+  if (S::kElements <= 40) return kBlocks * 8;
+  return kBlocks * (S::kElements > 48 && S::kRagged && S::kEdges > 2 ? 5 : 6);
 }
 
 // S: how a row lies in G lanes.
 template <bool kLog, class Job, class S>
-__global__ void __launch_bounds__(kShortThreads, (short_blocks<Job, S>()))
+__global__ void __launch_bounds__((short_threads<Job, S>()), (short_blocks<Job, S>()))
     softmax_short_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
   constexpr int V = S::kPack, G = S::kLanes;
-  constexpr int kRows = kShortThreads / G;  // of a block
+  constexpr int kRows = short_threads<Job, S>() / G;  // of a block
   TWINOPS_DYNAMIC_SHARED(memory);
   const int first = threadIdx.x / kWarp * (kWarp / G);  // of the warp, whose lanes stay together
   for (std::int64_t base = std::int64_t{blockIdx.x} * kRows + first; base < job.rows.rows;

@@ -32,10 +32,11 @@ void launch_short(const Job& job, Execution& execution) {
   constexpr bool kFew = sizeof(typename Job::In) == 2 && !Job::kSimple;
   constexpr Shapes kShapes = kFew ? Shapes::few : Shapes::forward;
   with_short_share<V, kRagged, kShapes>(job.rows.length, [&]<class S>(TypeTag<S>) {
-    constexpr std::int64_t kRows = kShortThreads / S::kLanes;
+    constexpr int kThreads = short_threads<Job, S>();
+    constexpr std::int64_t kRows = kThreads / S::kLanes;
     launch_rows(execution, softmax_short_kernel<kLog, Job, S>,
-                grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads,
-                detour_bytes<S>(job, kShortThreads), 1, job);
+                grid_of((job.rows.rows + kRows - 1) / kRows), kThreads,
+                detour_bytes<S>(job, kThreads), 1, job);
   });
 }
 
@@ -62,10 +63,10 @@ bool launch_two_chunks(const Job& job, Execution& execution) {
   using S = ChunkShare<V, kRagged>;
   constexpr int kMost = V == 8 ? S::kElements / V - 1 : kRagged ? 2 : 1;
   const auto left = static_cast<int>(job.rows.length - kFoldChunk);
-  constexpr std::int64_t kRows = kShortThreads / kWarp;
+  constexpr std::int64_t kRows = kTwoChunkThreads / kWarp;
   const auto launch = [&]<class Tail>(TypeTag<Tail>) {
     launch_rows(execution, softmax_two_chunk_kernel<kLog, Job, S, Tail>,
-                grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
+                grid_of((job.rows.rows + kRows - 1) / kRows), kTwoChunkThreads, 0, 1, job);
   };
   if constexpr (V == 8)
     if (left <= kWarp) {

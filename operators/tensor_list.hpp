@@ -61,12 +61,6 @@ class TensorList {
     Type type;
   };
   static constexpr std::size_t kAhead = 8;  // members that are on their way from memory
-  void fetch(std::size_t i) const {
-    if (x_ == nullptr || i >= dense_count_) return;
-    __builtin_prefetch(out_[i]);
-    if (!in_place_) __builtin_prefetch(x_[i]);
-  }
-
   bool take_as_they_came(const Call& call, const char* x, const char* out);
   void pick(const Call& call, const char* x, const char* out);
 
@@ -87,20 +81,38 @@ class TensorList {
 };
 
 inline TensorList::Run TensorList::run(std::size_t first, std::int64_t end) const {
+  const void* const from = x(first);
+  void* const to = out(first);
   const Type of = type(first);
-  const auto size = static_cast<std::int64_t>(size_of(of));
-  const char* from = static_cast<const char*>(x(first));
-  char* to = static_cast<char*>(out(first));
   const std::int64_t before = before_[first];
-  std::size_t next = first;
-  while (true) {
-    fetch(next + kAhead);
-    ++next;
-    if (next >= dense_count_ || before_[next] >= end || type(next) != of) break;
-    const std::int64_t bytes = (before_[next] - before) * size;
-    if (out(next) != to + bytes || (!in_place_ && x(next) != from + bytes)) break;
-  }
-  return {from, to, before_[next] - before, of, next};
+  // As far as continues(i, bytes) says that member i begins so many bytes behind the first.
+  const auto run = [&](auto&& continues) -> Run {
+    std::size_t next = first + 1;
+    for (; next < dense_count_ && before_[next] < end; ++next)
+      if (!continues(next, (before_[next] - before) * static_cast<std::int64_t>(size_of(of))))
+        break;
+    return {from, to, before_[next] - before, of, next};
+  };
+  const auto begins = [](const void* there, const void* start, std::int64_t bytes) {
+    return there == static_cast<const char*>(start) + bytes;
+  };
+  if (x_ == nullptr)
+    return run([&](std::size_t i, std::int64_t bytes) {
+      const Picked& p = picked_[i];
+      return p.type == of && begins(p.x, from, bytes) && begins(p.out, to, bytes);
+    });
+  if (in_place_)
+    return run([&](std::size_t i, std::int64_t bytes) {
+      if (i + kAhead < dense_count_) __builtin_prefetch(out_[i + kAhead]);
+      return begins(address_of(*out_[i]), to, bytes);
+    });
+  return run([&](std::size_t i, std::int64_t bytes) {
+    if (i + kAhead < dense_count_) {
+      __builtin_prefetch(out_[i + kAhead]);
+      __builtin_prefetch(x_[i + kAhead]);
+    }
+    return begins(address_of(*x_[i]), from, bytes) && begins(address_of(*out_[i]), to, bytes);
+  });
 }
 
 // Reads a tensor that must have one element.

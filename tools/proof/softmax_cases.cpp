@@ -159,7 +159,6 @@ void add_real(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{256, 1000}}, values, type, type);  // image classes
   cases.add({{2, (1 << 20) + 3}}, values, type, type);
   cases.add({{3, 1 << 20}}, values, type, type, true);
-  cases.add({{112, 38001}}, values, type, type);  // so many that a whole GPU is dealt them
 }
 
 // Rows of so many chunks that a GPU's blocks meet in global memory (kernels_cuda/team_parts.cuh):
@@ -171,6 +170,7 @@ void add_teams(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{29, 600001}, -1, {}, 3}, values, type, type);
   cases.add({{2, 1 << 21}}, values, type, type);
   cases.add({{1, (1 << 21) + 1}}, values, type, type);
+  cases.add({{112, 38001}}, values, type, type);  // so many that a whole GPU is dealt them
 }
 
 // Short rows that a vector's lanes share, and rows along a middle axis that do; widths that leave
