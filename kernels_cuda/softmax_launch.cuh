@@ -199,17 +199,19 @@ void launch_softmax(const Job& job, Execution& execution) {
   ChunkRows plan{};
   // Simple jobs of 16 bits, where instructions are the limit, have kernels of their own (float16
   // softmax at 64 to 1000 columns 0.95 to 0.97 of the copy rate, log_softmax 0.94 to 0.97, at 1001
-  // 0.84 to 0.91, both at 16384 0.88 to 0.90). Nothing was gained in float32, nor where ragged rows
-  // of a block each may be out of reach (bfloat16 at 4100 0.80 to 0.77), nor by pairs of such (at
-  // 32768 0.84 to 0.82: one axis to count along spills registers).
+  // 0.84 to 0.91, both at 16384 0.88 to 0.90). In float32 they gain where more of their warps have
+  // room (short_blocks()), not elsewhere; nor where ragged rows of a block each may be out of reach
+  // (bfloat16 at 4100 0.80 to 0.77), nor pairs of such (at 32768 0.84 to 0.82: one axis to count
+  // along spills registers).
   constexpr bool kSimple = V > 1 && sizeof(typename Job::In) == 2;
   constexpr bool kNoFar = kSimple && !kHasFar<typename Job::In>;
   constexpr bool kSameType = std::is_same_v<typename Job::In, typename Job::Out>;
   using Simple = SimpleSoftmaxJob<typename Job::In, typename Job::Out>;
   if constexpr (V >= 4 && kRagged && kSameType)
     if (job.is_simple() && launch_staged<kLog>(static_cast<const Simple&>(job), execution)) return;
+  constexpr bool kShortSimple = kSimple || (V == 4 && !kRagged && kSameType);
   if (job.rows.length <= kFoldChunk)
-    return with_simple<kSimple>(
+    return with_simple<kShortSimple>(
         job, [&](const auto& it) { launch_short<kLog, V, kRagged>(it, execution); });
   if constexpr (V >= 4)
     if (job.is_simple() && job.rows.length <= 2 * kFoldChunk &&
