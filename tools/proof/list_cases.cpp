@@ -114,13 +114,17 @@ std::vector<TensorSpec> in_runs(std::vector<TensorSpec> list, std::size_t run) {
 // Flat buffers: members that lie one behind the other, all of them or some.
 void add_runs(Lists& lists, DLDataType type) {
   const auto equal = of_sizes(type, 300, [](std::int64_t) { return std::int64_t{1024}; });
-  const auto odd = of_sizes(type, 450, [](std::int64_t i) { return i * 37 % 256; });
+  const auto odd = of_sizes(type, 450, [](std::int64_t i) { return i * 37 % 255 + 1; });
+  const auto some_empty = of_sizes(type, 450, [](std::int64_t i) { return i * 37 % 256 / 3; });
   for (const std::size_t run : {std::size_t{2}, std::size_t{7}, std::size_t{300}})
     lists.both("300 tensors of 1024, " + std::to_string(run) + " in a buffer", in_runs(equal, run));
   // Around how many buffers have few parameters, in place and not: of 3, and of 4 to 10.
   for (const std::size_t run : {450, 150, 113, 90, 75, 65, 57, 50, 45, 3})
-    lists.both("450 tensors of 0 to 255, " + std::to_string(run) + " in a buffer",
+    lists.both("450 tensors of 1 to 255, " + std::to_string(run) + " in a buffer",
                in_runs(odd, run));
+  lists.both("450 tensors of 0 to 85, 100 in a buffer", in_runs(some_empty, 100));
+  lists.apart("450 tensors of 0 to 85 in a buffer, out apart", in_runs(some_empty, 450),
+              some_empty);
   const std::vector<TensorSpec> one = in_runs(odd, odd.size());
   lists.apart("450 tensors in a buffer, out apart", one, odd);
   lists.apart("450 tensors apart, out in a buffer", odd, one);
