@@ -9,7 +9,7 @@
 namespace twinops {
 
 // Packs in a row: where they lie and what of them is a tensor's.
-struct Packs {
+struct BlockPacks {
   char* x;
   char* out;
   unsigned count;
@@ -32,7 +32,7 @@ class PackRun {
       : bits_(reinterpret_cast<std::uintptr_t>(x) << 10 | (packs - 1) << 6 | edge.head() << 3 |
               (edge.tail() - 1)) {}
 
-  __device__ Packs packs() const {
+  __device__ BlockPacks packs() const {
     const auto low = static_cast<unsigned>(bits_);
     const auto x = reinterpret_cast<char*>(bits_ >> 14 << 4);
     return {x, x, (low >> 6 & 255) + 1, static_cast<int>(low >> 3 & 7),
@@ -61,9 +61,9 @@ struct StretchList {
   Stretch<kInPlace> blocks[kMost];
 
   template <class T>
-  __device__ Packs of_block(unsigned block) const {
+  __device__ BlockPacks of_block(unsigned block) const {
     const Stretch<kInPlace> stretch = blocks[block];
-    Packs packs = stretch.run.packs();
+    BlockPacks packs = stretch.run.packs();
     if constexpr (!kInPlace) packs.out = stretch.out;
     return packs;
   }
@@ -92,7 +92,7 @@ class MemberList {
   }
 
   template <class T>
-  __device__ Packs of_block(unsigned block) const {
+  __device__ BlockPacks of_block(unsigned block) const {
     unsigned m = 0;
 #pragma unroll
     for (unsigned i = 1; i < kMost; ++i) m += block >= first_block_[i];
@@ -100,7 +100,7 @@ class MemberList {
     constexpr unsigned kMostPacks = kListThreads;
     const unsigned first = (block - first_block_[m]) * kMostPacks, left = packs_[m] - first;
     const std::size_t bytes = std::size_t{first} * kPackBytes;
-    Packs packs;
+    BlockPacks packs;
     packs.x = x_[m] + bytes;
     packs.out = kInPlace ? packs.x : out_[m] + bytes;
     packs.count = min(left, kMostPacks);
@@ -126,7 +126,7 @@ class MemberList {
 template <class T, class Body, class List>
 __global__ void __launch_bounds__(kListThreads)
     stretch_kernel(const __grid_constant__ Body body, const __grid_constant__ List list) {
-  const Packs packs = list.template of_block<T>(blockIdx.x);
+  const BlockPacks packs = list.template of_block<T>(blockIdx.x);
   auto state = body.begin();
   const unsigned pack = threadIdx.x;
   if (pack >= packs.count || body.idle(state)) return;
