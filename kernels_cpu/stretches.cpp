@@ -18,12 +18,30 @@ Pointer advance(Pointer data, std::int64_t elements, Type type) {
   return static_cast<Byte*>(data) + elements * static_cast<std::int64_t>(size_of(type));
 }
 
-// What the processor's own prefetch does not know: where the next stretch begins.
-inline void fetch_start(const void* x, std::size_t bytes) {
-  constexpr std::size_t kLine = 64, kMost = 4 * kLine;
-  for (std::size_t i = 0; i < std::min(bytes, kMost); i += kLine)
-    __builtin_prefetch(static_cast<const char*>(x) + i);
-}
+// Stretches on their way to the body, so that what a call of it costs is shared by many.
+class Batch {
+ public:
+  Batch(StretchBody body, const void* context) : body_(body), context_(context) {}
+  void add(Type type, const Stretch& stretch) {
+    if (count_ == kMost || type != type_) flush();
+    type_ = type;
+    stretches_[count_++] = stretch;
+  }
+  void flush() {
+    if (count_ != 0) found_ |= body_(context_, {type_, stretches_, count_});
+    count_ = 0;
+  }
+  bool found() const { return found_; }  // of those that were flushed
+
+ private:
+  static constexpr std::size_t kMost = 32;
+  const StretchBody body_;
+  const void* const context_;
+  Type type_{};
+  std::size_t count_ = 0;
+  bool found_ = false;
+  Stretch stretches_[kMost];
+};
 
 // Walks the elements [begin, ...) of a strided member along its innermost axis.
 class Cursor {
@@ -87,22 +105,21 @@ void copy_strided(void* buffer, void* tensor, Type type, int k, const Cursor& cu
   }
 }
 
-bool strided_range(const TensorList::Strided& member, std::int64_t begin, std::int64_t end,
-                   StretchBody body, const void* context) {
+void strided_range(const TensorList::Strided& member, std::int64_t begin, std::int64_t end,
+                   Batch& batch) {
   alignas(64) char buffer[kBuffer * 8];
-  bool found = false;
   Cursor cursor(member.layout, begin);
   while (begin < end) {
     const bool rows = cursor.stride(0) == 1 && cursor.stride(1) == 1 && cursor.row_left() >= 64;
     std::int64_t n = std::min(end - begin, rows ? cursor.row_left() : kBuffer);
     if (rows) {
-      found |= body(context, {advance(member.x, cursor.offset(1), member.type),
-                              advance(member.out, cursor.offset(0), member.type), n, member.type,
-                              advance(member.x, cursor.offset(1), member.type)});
+      batch.add(member.type, {advance(member.x, cursor.offset(1), member.type),
+                              advance(member.out, cursor.offset(0), member.type), n});
       cursor.step(n);
     } else {
       copy_strided(buffer, const_cast<void*>(member.x), member.type, 1, cursor, n, true);
-      found |= body(context, {buffer, buffer, n, member.type, buffer});
+      batch.add(member.type, {buffer, buffer, n});
+      batch.flush();
       copy_strided(buffer, member.out, member.type, 0, cursor, n, false);
       for (std::int64_t left = n; left > 0;) {
         const std::int64_t run = std::min(left, cursor.row_left());
@@ -111,27 +128,6 @@ bool strided_range(const TensorList::Strided& member, std::int64_t begin, std::i
       }
     }
     begin += n;
-  }
-  return found;
-}
-
-// The dense member with element `begin`, or their number. Where all are equally long, the first
-// guess finds it: each look is one at memory that another processor wrote.
-std::size_t member_of(const TensorList& list, std::int64_t begin) {
-  const std::size_t count = list.dense_count();
-  const std::int64_t all = list.before(count);
-  if (begin >= all) return count;
-  const double share = static_cast<double>(begin) / static_cast<double>(all);
-  std::size_t low = 0, high = count;
-  auto i = std::min(static_cast<std::size_t>(share * static_cast<double>(count)), count - 1);
-  while (true) {
-    if (begin < list.before(i))
-      high = i;
-    else if (begin >= list.before(i + 1))
-      low = i + 1;
-    else
-      return i;
-    i = low + (high - low) / 2;
   }
 }
 
@@ -142,30 +138,20 @@ bool for_each_stretch(const TensorList& list, const Execution& execution, Stretc
   std::atomic<bool> found{false};
   parallel_ranges(
       execution, list.elements(), kGrain, 64, [&](std::int64_t begin, std::int64_t end) {
-        bool found_here = false;
-        const std::size_t count = list.dense_count();
-        for (std::size_t i = member_of(list, begin); i < count && list.before(i) < end;) {
-          const TensorList::Run run = list.run(i, end);
-          const bool more = run.next < count && list.before(run.next) < end;
-          const void* next = more ? list.x(run.next) : run.x;
-          if (more)
-            fetch_start(next,
-                        static_cast<std::size_t>(list.elements(run.next)) * size_of(run.type));
-          const std::int64_t first = std::max<std::int64_t>(begin - list.before(i), 0);
-          const std::int64_t last = std::min(end - list.before(i), run.elements);
-          found_here |=
-              body(context, {advance(run.x, first, run.type), advance(run.out, first, run.type),
-                             last - first, run.type, next});
-          i = run.next;
-        }
-        std::int64_t before = list.before(count);
+        Batch batch(body, context);
+        list.for_each_run(begin, end,
+                          [&](Type type, const void* x, void* out, std::int64_t elements) {
+                            batch.add(type, {x, out, elements});
+                          });
+        std::int64_t before = list.before(list.dense_count());
         for (const TensorList::Strided& s : list.strided()) {
           const std::int64_t first = std::max<std::int64_t>(begin - before, 0);
           const std::int64_t last = std::min(end - before, s.elements);
-          if (first < last) found_here |= strided_range(s, first, last, body, context);
+          if (first < last) strided_range(s, first, last, batch);
           before += s.elements;
         }
-        if (found_here) found.store(true, std::memory_order_relaxed);
+        batch.flush();
+        if (batch.found()) found.store(true, std::memory_order_relaxed);
       });
   return found.load();
 }

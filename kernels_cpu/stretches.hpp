@@ -13,13 +13,18 @@ struct Stretch {
   const void* x;
   void* out;  // x itself, or apart from it
   std::int64_t elements;
-  Type type;
-  const void* next;  // the x of the stretch behind, to fetch ahead; x itself where there is none
 };
 
-// Calls body(context, stretch) for every stretch of the list; returns whether any call returned
-// true.
-using StretchBody = bool (*)(const void* context, const Stretch& stretch);
+// Of one type, one worked on after the other.
+struct Stretches {
+  Type type;
+  const Stretch* first;
+  std::size_t count;  // > 0
+};
+
+// Calls body(context, stretches) until all of the list's have come; returns whether any call
+// returned true.
+using StretchBody = bool (*)(const void* context, const Stretches& stretches);
 bool for_each_stretch(const TensorList& list, const Execution& execution, StretchBody body,
                       const void* context);
 
@@ -28,7 +33,9 @@ TWINOPS_INLINE bool for_each_stretch(const TensorList& list, const Execution& ex
                                      const F& f) {
   return for_each_stretch(
       list, execution,
-      [](const void* context, const Stretch& s) { return (*static_cast<const F*>(context))(s); },
+      [](const void* context, const Stretches& stretches) {
+        return (*static_cast<const F*>(context))(stretches);
+      },
       &f);
 }
 

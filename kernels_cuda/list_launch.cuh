@@ -137,7 +137,7 @@ class ListLaunch {
     std::uint32_t most = 1;  // packs of a stretch
     for (std::size_t i = 0; i < x_.size(); ++i) {
       if (!PackRun::can_tell(x_[i], edges_[i])) return false;
-      blocks += (packs_of(i) + kListThreads - 1) / kListThreads;
+      blocks += MemberList<true>::blocks_for(packs_of(i));
       most = std::max(most, std::min<std::uint32_t>(packs_of(i), kListThreads));
     }
     const unsigned threads = (most + 31) / 32 * 32;
@@ -262,11 +262,10 @@ class ListLaunch {
 template <class T, class MakeBody>
 void launch_type(const TensorList& list, Type type, Execution& execution, MakeBody&& make_body) {
   ListLaunch<T, std::remove_reference_t<MakeBody>> launch(make_body, list, execution);
-  for (std::size_t i = 0; i < list.dense_count();) {
-    const TensorList::Run run = list.run(i, list.elements());
-    if (run.type == type) launch.add(run.x, run.out, run.elements);
-    i = run.next;
-  }
+  list.for_each_run(0, list.elements(),
+                    [&](Type of_run, const void* x, void* out, std::int64_t elements) {
+                      if (of_run == type) launch.add(x, out, elements);
+                    });
   launch.flush();
   for (const TensorList::Strided& m : list.strided()) {
     if (m.type != type) continue;

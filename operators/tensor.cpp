@@ -1,6 +1,7 @@
 #include "operators/tensor.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 
@@ -41,6 +42,15 @@ inline void fetch_ahead(const DLTensor* const* tensors, std::size_t count, std::
   __builtin_prefetch(tensors[i + kAhead]->shape);
 }
 
+// Of a description, what is most often as in the one before: device, number of dimensions, type.
+constexpr std::size_t kKind = offsetof(DLTensor, device);
+constexpr std::size_t kKindSize = offsetof(DLTensor, dtype) + sizeof(DLDataType) - kKind;
+static_assert(kKindSize == sizeof(DLDevice) + sizeof(std::int32_t) + sizeof(DLDataType));
+inline bool same_kind(const DLTensor& a, const DLTensor& b) {
+  return std::memcmp(reinterpret_cast<const char*>(&a) + kKind,
+                     reinterpret_cast<const char*>(&b) + kKind, kKindSize) == 0;
+}
+
 inline Device read_device(DLDevice device) {
   constexpr int kManaged = 13;
   switch (static_cast<int>(device.device_type)) {
@@ -56,7 +66,7 @@ inline Device read_device(DLDevice device) {
 }
 
 // The product of the dimensions; refuses one that has no 64-bit byte offset.
-inline std::int64_t count_elements(const DLTensor& t, std::size_t element) {
+[[gnu::noinline]] std::int64_t count_elements_exactly(const DLTensor& t, std::size_t element) {
   std::int64_t n = 1, bytes = 0;
   bool overflows = false, empty = false;
   for (int i = 0; i < t.ndim; ++i) {
@@ -69,11 +79,23 @@ inline std::int64_t count_elements(const DLTensor& t, std::size_t element) {
   if (overflows) refuse("its size in bytes does not fit 64 bits");
   return n;
 }
+// The same in few instructions, while dimensions and their product are small.
+inline std::int64_t count_elements(const DLTensor& t, std::size_t element) {
+  constexpr std::uint64_t kSmall = 1 << 30;
+  std::uint64_t n = 1;
+  for (int i = 0; i < t.ndim; ++i) {
+    const auto size = static_cast<std::uint64_t>(t.shape[i]);
+    if ((n | size) >= kSmall) [[unlikely]]
+      return count_elements_exactly(t, element);
+    n *= size;
+  }
+  return static_cast<std::int64_t>(n);
+}
 
-bool is_contiguous(const Tensor& t) {
-  if (t.elements <= 1) return true;
+bool is_contiguous(const DLTensor& t, std::int64_t elements) {
+  if (elements <= 1) return true;
   std::int64_t expected = 1;
-  for (int i = t.rank - 1; i >= 0; --i) {
+  for (int i = t.ndim - 1; i >= 0; --i) {
     if (t.shape[i] != 1 && t.strides[i] != expected) return false;
     expected *= t.shape[i];
   }
@@ -81,11 +103,10 @@ bool is_contiguous(const Tensor& t) {
 }
 
 // Refuses strides that lead outside a 64-bit address space.
-void check_extent(const Tensor& t) {
-  if (t.contiguous) return;
+void check_extent(const DLTensor& t) {
   std::int64_t extent = 0;
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() / 16;
-  for (int i = 0; i < t.rank; ++i) {
+  for (int i = 0; i < t.ndim; ++i) {
     if (t.strides[i] == std::numeric_limits<std::int64_t>::min()) refuse("a stride does not fit");
     const std::int64_t stride = std::max(t.strides[i], -t.strides[i]);
     if (stride != 0 && t.shape[i] - 1 > (most - extent) / stride)
@@ -116,65 +137,74 @@ std::string describe_shape(const Tensor& tensor) {
   return text + "]";
 }
 
-Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
-                    Readings readings, std::size_t& done) {
-  Device first{};
-  bool one_device = true, one_type = true, dense = true, apart = true;
-  std::uintptr_t begin = 0, end = 0;
-  std::int64_t elements = 0;
-  const DLTensor* last = nullptr;  // whose type and device are most often the next one's too
+namespace {
+
+// kKeep: readings.tensors is wanted; of a long list it is not, and few things stay in registers.
+template <bool kKeep>
+Survey read(const DLTensor* const* tensors, std::size_t count, TypeSet types, Readings readings,
+            std::size_t& done) {
+  Survey survey{{}, {}, true, true, true, true, 0, 0, 0};
+  const DLTensor* last = nullptr;
   Type type{};
   Device device{};
   std::size_t element = 0;
+  std::int64_t elements = 0;
+  std::uintptr_t end = 0;
   for (std::size_t i = 0; i < count; ++i) {
     done = i;
-    const DLTensor* tensor = tensors[i];
+    const DLTensor* const tensor = tensors[i];
     if (tensor == nullptr) refuse("is NULL");
     fetch_ahead(tensors, count, i);
-    if (tensor->ndim < 0) refuse("has a negative number of dimensions");
-    if (tensor->ndim > 0 && tensor->shape == nullptr) refuse("its shape is NULL");
-    if (last == nullptr || std::memcmp(&last->dtype, &tensor->dtype, sizeof(DLDataType)) != 0) {
+    if (last == nullptr || !same_kind(*last, *tensor)) {
+      if (tensor->ndim < 0) refuse("has a negative number of dimensions");
+      const Type type_before = type;
       if (!from_dlpack(tensor->dtype, type) || !types.has(type)) refuse_type(types, tensor->dtype);
       element = size_of(type);
-      one_type &= i == 0;
-    }
-    Tensor t;
-    t.elements = count_elements(*tensor, element);
-    if (readings.before != nullptr) readings.before[i] = elements;
-    if (__builtin_add_overflow(elements, t.elements, &elements))
-      refuse("with those before it, it has more elements than 64 bits count");
-    if (last == nullptr || std::memcmp(&last->device, &tensor->device, sizeof(DLDevice)) != 0) {
       device = read_device(tensor->device);
-      if (i == 0) first = device;
-      one_device &= device == first;
+      if (i == 0) survey.device = device;
+      survey.one_type &= i == 0 || type == type_before;
+      survey.one_device &= device == survey.device;
     }
     last = tensor;
-    t.data = nullptr;
-    t.shape = tensor->shape;
-    t.strides = tensor->strides;
-    t.device = device;
-    t.rank = tensor->ndim;
-    t.type = type;
-    t.contiguous = true;
-    if (t.elements != 0) {
-      if (t.strides != nullptr) {
-        t.contiguous = is_contiguous(t);
-        check_extent(t);
+    if (tensor->ndim > 0 && tensor->shape == nullptr) refuse("its shape is NULL");
+    const std::int64_t n = count_elements(*tensor, element);
+    if (!kKeep || readings.before != nullptr) readings.before[i] = elements;
+    if (__builtin_add_overflow(elements, n, &elements))
+      refuse("with those before it, it has more elements than 64 bits count");
+    void* data = nullptr;
+    bool contiguous = true;
+    if (n != 0) {
+      if (tensor->strides != nullptr) {
+        contiguous = is_contiguous(*tensor, n);
+        if (!contiguous) check_extent(*tensor);
       }
       if (tensor->data == nullptr) refuse("its data is NULL, but it has elements");
-      t.data = address_of(*tensor);
-      const auto data = reinterpret_cast<std::uintptr_t>(t.data);
-      if ((data & (element - 1)) != 0) refuse_alignment(element);
-      apart &= t.contiguous && data >= end;
-      if (end == 0) begin = data;
-      end = data + static_cast<std::uintptr_t>(t.elements) * element;
+      data = address_of(*tensor);
+      const auto address = reinterpret_cast<std::uintptr_t>(data);
+      if ((address & (element - 1)) != 0) refuse_alignment(element);
+      if (!contiguous || address < end) survey.apart = false;
+      if (end == 0) survey.begin = address;
+      end = address + static_cast<std::uintptr_t>(n) * element;
     }
-    dense &= t.contiguous && t.elements != 0;
-    if (readings.tensors != nullptr) readings.tensors[i] = t;
+    if (!contiguous || n == 0) survey.dense = false;
+    if constexpr (kKeep)
+      readings.tensors[i] = {data,         tensor->shape, tensor->strides, n, device,
+                             tensor->ndim, type,          contiguous};
   }
   if (readings.before != nullptr) readings.before[count] = elements;
   done = count;
-  return {first, type, one_device, one_type, dense, apart, begin, end, elements};
+  survey.type = type;
+  survey.end = end;
+  survey.elements = elements;
+  return survey;
+}
+
+}  // namespace
+
+Survey read_tensors(const DLTensor* const* tensors, std::size_t count, TypeSet types,
+                    Readings readings, std::size_t& done) {
+  return readings.tensors != nullptr ? read<true>(tensors, count, types, readings, done)
+                                     : read<false>(tensors, count, types, readings, done);
 }
 
 namespace {

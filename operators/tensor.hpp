@@ -60,8 +60,8 @@ struct Survey {
   std::int64_t elements;      // of all
 };
 
-// Where the results of reading go, if anywhere: `count` Tensors, and for each tensor and behind the
-// last the number of elements before it.
+// Where the results of reading go, one of the two at least: `count` Tensors; for each tensor, and
+// behind the last, the number of elements before it.
 struct Readings {
   Tensor* tensors;
   std::int64_t* before;

@@ -89,6 +89,25 @@ void TensorList::pick(const Call& call, const char* x, const char* out) {
   before_ = picked_before_.data();
 }
 
+// The dense member with an element, or their number. Where all are equally long, the first guess
+// finds it: each look is one at memory that another processor wrote.
+std::size_t TensorList::member_of(std::int64_t element) const {
+  const std::int64_t all = before_[dense_count_];
+  if (element >= all) return dense_count_;
+  const double share = static_cast<double>(element) / static_cast<double>(all);
+  std::size_t low = 0, high = dense_count_;
+  auto i = std::min(static_cast<std::size_t>(share * static_cast<double>(high)), high - 1);
+  while (true) {
+    if (element < before_[i])
+      high = i;
+    else if (element >= before_[i + 1])
+      low = i + 1;
+    else
+      return i;
+    i = low + (high - low) / 2;
+  }
+}
+
 const Tensor& read_scalar(const Call& call, const char* argument) {
   const Tensor& t = call.tensor(argument);
   if (t.elements != 1)

@@ -1,7 +1,7 @@
 // Two lists of tensors, member i written from member i: what check_finite_and_unscale and
 // update_loss_scaling work on. Members that lie in one run of memory are `dense`, whatever their
 // shape; dense members that lie one behind the other, as the gradients of a flat buffer do, are one
-// Run.
+// run.
 #pragma once
 
 #include <vector>
@@ -38,16 +38,10 @@ class TensorList {
   std::int64_t before(std::size_t i) const { return before_[i]; }
   std::int64_t elements(std::size_t i) const { return before_[i + 1] - before_[i]; }
 
-  // Dense members of one type, each of which begins where the one before ends, in x and in out.
-  struct Run {
-    const void* x;
-    void* out;
-    std::int64_t elements;
-    Type type;
-    std::size_t next;  // the first member behind
-  };
-  // The run that begins with dense member `first`, as far as members begin before element `end`.
-  Run run(std::size_t first, std::int64_t end) const;
+  // Calls f(type, x, out, elements) for the elements [begin, end) of the dense members, counted
+  // through: for those at once that lie one behind the other in x and in out, and are of one type.
+  template <class F>
+  void for_each_run(std::int64_t begin, std::int64_t end, F&& f) const;
   const std::vector<Strided>& strided() const { return strided_; }
 
   std::int64_t elements() const { return elements_; }  // of all members
@@ -55,7 +49,7 @@ class TensorList {
   bool has(Type type) const { return types_.has(type); }
 
  private:
-  struct Picked {
+  struct Place {
     const void* x;
     void* out;
     Type type;
@@ -63,13 +57,16 @@ class TensorList {
   static constexpr std::size_t kAhead = 8;  // members that are on their way from memory
   bool take_as_they_came(const Call& call, const char* x, const char* out);
   void pick(const Call& call, const char* x, const char* out);
+  std::size_t member_of(std::int64_t element) const;
+  template <class PlaceOf, class F>
+  void walk(std::int64_t begin, std::int64_t end, PlaceOf&& place_of, F&& f) const;
 
   // Where all are dense and of one type, as nearly always: the descriptions that came. They are
   // not copied: a copy would cost the thread that makes it, and another that has to fetch it.
   const DLTensor *const *x_ = nullptr, *const *out_ = nullptr;
   Type type_{};
   // Else.
-  std::vector<Picked> picked_;
+  std::vector<Place> picked_;
   std::vector<std::int64_t> picked_before_;
   std::vector<Strided> strided_;
 
@@ -80,39 +77,49 @@ class TensorList {
   TypeSet types_;
 };
 
-inline TensorList::Run TensorList::run(std::size_t first, std::int64_t end) const {
-  const void* const from = x(first);
-  void* const to = out(first);
-  const Type of = type(first);
-  const std::int64_t before = before_[first];
-  // As far as continues(i, bytes) says that member i begins so many bytes behind the first.
-  const auto run = [&](auto&& continues) -> Run {
-    std::size_t next = first + 1;
-    for (; next < dense_count_ && before_[next] < end; ++next)
-      if (!continues(next, (before_[next] - before) * static_cast<std::int64_t>(size_of(of))))
-        break;
-    return {from, to, before_[next] - before, of, next};
+template <class F>
+void TensorList::for_each_run(std::int64_t begin, std::int64_t end, F&& f) const {
+  const auto fetch_ahead = [&](const DLTensor* const* tensors, std::size_t i) {
+    if (i + kAhead < dense_count_) __builtin_prefetch(tensors[i + kAhead]);
   };
-  const auto begins = [](const void* there, const void* start, std::int64_t bytes) {
-    return there == static_cast<const char*>(start) + bytes;
+  if (x_ == nullptr) {
+    walk(
+        begin, end, [&](std::size_t i) { return picked_[i]; }, f);
+  } else if (in_place_) {
+    const auto place_of = [&](std::size_t i) {
+      fetch_ahead(out_, i);
+      void* const at = address_of(*out_[i]);
+      return Place{at, at, type_};
+    };
+    walk(begin, end, place_of, f);
+  } else {
+    const auto place_of = [&](std::size_t i) {
+      fetch_ahead(x_, i);
+      fetch_ahead(out_, i);
+      return Place{address_of(*x_[i]), address_of(*out_[i]), type_};
+    };
+    walk(begin, end, place_of, f);
+  }
+}
+
+template <class PlaceOf, class F>
+void TensorList::walk(std::int64_t begin, std::int64_t end, PlaceOf&& place_of, F&& f) const {
+  std::size_t i = member_of(begin);
+  if (i == dense_count_ || begin >= end) return;
+  const auto behind = [](const Place& run, std::int64_t elements) {
+    const auto bytes = elements * static_cast<std::int64_t>(size_of(run.type));
+    return Place{static_cast<const char*>(run.x) + bytes, static_cast<char*>(run.out) + bytes,
+                 run.type};
   };
-  if (x_ == nullptr)
-    return run([&](std::size_t i, std::int64_t bytes) {
-      const Picked& p = picked_[i];
-      return p.type == of && begins(p.x, from, bytes) && begins(p.out, to, bytes);
-    });
-  if (in_place_)
-    return run([&](std::size_t i, std::int64_t bytes) {
-      if (i + kAhead < dense_count_) __builtin_prefetch(out_[i + kAhead]);
-      return begins(address_of(*out_[i]), to, bytes);
-    });
-  return run([&](std::size_t i, std::int64_t bytes) {
-    if (i + kAhead < dense_count_) {
-      __builtin_prefetch(out_[i + kAhead]);
-      __builtin_prefetch(x_[i + kAhead]);
-    }
-    return begins(address_of(*x_[i]), from, bytes) && begins(address_of(*out_[i]), to, bytes);
-  });
+  Place run = behind(place_of(i), begin - before_[i]);  // so far
+  while (++i < dense_count_ && before_[i] < end) {
+    const Place next = place_of(i), expected = behind(run, before_[i] - begin);
+    if (next.x == expected.x && next.out == expected.out && next.type == run.type) continue;
+    f(run.type, run.x, run.out, before_[i] - begin);
+    begin = before_[i];
+    run = next;
+  }
+  f(run.type, run.x, run.out, (before_[i] < end ? before_[i] : end) - begin);
 }
 
 // Reads a tensor that must have one element.
