@@ -41,7 +41,8 @@ class SoftmaxRows {
   // Rows of one chunk.
   void short_rows(std::int64_t begin, std::int64_t end) const {
     if constexpr (requires { sink_.view(0); })
-      if (plain_ && a_.rows.length <= kGroupColumns && a_.rows.step[0] == 1 && a_.rows.step[1] == 1)
+      if (plain_ && a_.rows.length <= most_columns() && a_.rows.step[0] == 1 &&
+          a_.rows.step[1] == 1)
         begin = row_groups(begin, end);
     for (; begin < end; ++begin) short_row(begin);
   }
@@ -118,6 +119,12 @@ class SoftmaxRows {
   using V = Vec<Compute, Isa>;
   using Chunk = SoftmaxChunk<Isa, In>;
 
+  // Of rows that go in groups.
+  TWINOPS_INLINE int most_columns() const {
+    constexpr int kFew = kGroupVectors * V::kLanes;
+    if (sink_.streamed && sink_.gapless) return kGroupColumns;
+    return kFew < kGroupColumns ? kFew : kGroupColumns;
+  }
   // Rows as many at once as are short enough for it. Returns the first that is left.
   TWINOPS_INLINE std::int64_t row_groups(std::int64_t begin, std::int64_t end) const {
     using Group = SoftmaxRowGroup<Isa, kLog, In, typename Sink::Element>;

@@ -3,7 +3,10 @@
 //
 // Tried and left: one bulk copy a chunk (float32 at 65536 0.89 to 0.73 of the copy rate); 16-bit
 // elements through L1 as well (float16 at 65536 0.79 to 0.77, at 262144 0.72 to 0.66); the packs of
-// a chunk that is not full in a loop (a fifth less code of softmax_pair_kernel, no gain).
+// a chunk that is not full in a loop (a fifth less code of softmax_pair_kernel, no gain); what
+// comes round put into lane 0's pack in shared memory, an element a lane (16 bits forward 0.01
+// gained, but their gradients 0.90 to 0.82 at 28 701 columns of bfloat16, float32 0.90 to 0.73 at
+// 65 537).
 #pragma once
 
 #include <cuda_pipeline_primitives.h>
