@@ -13,14 +13,14 @@
 
 namespace twinops {
 
-// Longer rows keep a vector's lanes busy by themselves, and sixteen of them no cache. Rows of more
-// than so many vectors gain nothing either but where they are streamed together: float32 in the
-// caches of a Zen 3, AVX2, 256 columns 11.5 GB/s in groups and 13.0 without, beyond the caches 11.0
-// and 10.5.
+// Longer rows keep a vector's lanes busy by themselves, and sixteen of them no cache. Softmax of
+// more than so many vectors a row does better one by one, unless it is streamed together: on a Zen
+// 3, AVX2, in the caches, 256 columns of float32 46 to 42 us, of float64 125 to 96, but 130 of
+// float32 54 to 60; log_softmax of float32 loses a fifth to a third.
 //
 // Tried and left: softmax of float32 without the buffer for its values (64 columns 9.9 to 9.4 GB/s,
 // 256 11.5 to 10.8).
-inline constexpr int kGroupColumns = 256, kGroupVectors = 16;
+inline constexpr int kGroupColumns = 256, kGroupVectors = 24;
 
 template <class Isa, bool kLog, class In, class Out>
 class SoftmaxRowGroup {

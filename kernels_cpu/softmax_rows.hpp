@@ -122,8 +122,8 @@ class SoftmaxRows {
   // Of rows that go in groups.
   TWINOPS_INLINE int most_columns() const {
     constexpr int kFew = kGroupVectors * V::kLanes;
-    if (sink_.streamed && sink_.gapless) return kGroupColumns;
-    return kFew < kGroupColumns ? kFew : kGroupColumns;
+    if (kLog || kFew > kGroupColumns || (sink_.streamed && sink_.gapless)) return kGroupColumns;
+    return kFew;
   }
   // Rows as many at once as are short enough for it. Returns the first that is left.
   TWINOPS_INLINE std::int64_t row_groups(std::int64_t begin, std::int64_t end) const {
