@@ -9,6 +9,13 @@
 
 namespace twinops {
 
+// Rows that go as many at once as a vector has lanes. Longer ones keep the lanes busy by
+// themselves, and a group of them no cache: 512 floats, 256 doubles. On a Zen 3, AVX2, 300 columns
+// in the caches, a row alone and in a group: softmax of float32 40 and 34 us, log_softmax of it 47
+// and 33; but 512 of float64 79 and 85.
+template <class F>
+inline constexpr int kGroupColumns = 2048 / static_cast<int>(sizeof(F));
+
 // Two vectors of runs of kRun lanes each: the first or the second half of every run. Runs longer
 // than 128 bits: a's first, then b's; shorter ones in the 128 bits where they lie, which is what
 // instruction sets do at once.

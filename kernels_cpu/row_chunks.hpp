@@ -15,12 +15,13 @@
 
 namespace twinops {
 
-// A row of T's, `step` elements apart. Streamed: what is written goes past the caches.
+// A row of T's, `step` elements apart. Streamed: what is written goes past the caches. Cold: what
+// is written is not in them yet.
 template <class T, class Isa>
 struct RowView {
   T* data;
   std::int64_t step;
-  bool streamed = false;
+  bool streamed = false, cold = false;
 };
 
 // Whether an output of runs of so many elements is streamed: no cache would hold it until somebody
@@ -32,6 +33,19 @@ template <class T>
 TWINOPS_INLINE bool is_streamed(std::int64_t runs, std::int64_t run) {
   const std::int64_t bytes = run * std::int64_t{sizeof(T)};
   return bytes >= kStreamedRun && runs >= kStreamedOutput / bytes;
+}
+
+// Whether it is too large to be in the second cache before it is written, so that fetching a row of
+// it while that is computed saves a wait.
+inline constexpr std::int64_t kColdOutput = std::int64_t{1} << 19;  // bytes
+template <class T>
+TWINOPS_INLINE bool is_cold(std::int64_t runs, std::int64_t run) {
+  const std::int64_t bytes = run * std::int64_t{sizeof(T)};
+  return bytes > 0 && runs > kColdOutput / bytes;
+}
+template <class T, class Isa>
+TWINOPS_INLINE void fetch_to_write(RowView<T, Isa> out, int n) {
+  for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(out.data + j, 1);
 }
 
 // n elements: whole lines are streamed, what is left at the ends is not. Tried and left: vectors
@@ -171,17 +185,41 @@ TWINOPS_INLINE Vec<F, Isa> fold_eighths(int n, Term&& f) {
   return fold_vectors<F, Isa>(s, step);
 }
 
-// The same of any number of vectors.
+// The same of up to four vectors.
 template <class F, class Isa, class Term>
-TWINOPS_INLINE Vec<F, Isa> fold_to_vector(int n, Term&& f) {
+TWINOPS_INLINE Vec<F, Isa> fold_few(int n, Term&& f) {
   using V = Vec<F, Isa>;
   if (n == V::kLanes) return f(0);
   if (n == 2 * V::kLanes) return f(0) + f(V::kLanes);
-  if (n == 4 * V::kLanes) {
-    const V a = f(0) + f(2 * V::kLanes), b = f(V::kLanes) + f(3 * V::kLanes);
-    return a + b;
-  }
+  const V a = f(0) + f(2 * V::kLanes), b = f(V::kLanes) + f(3 * V::kLanes);
+  return a + b;
+}
+
+// The same of any number of vectors.
+template <class F, class Isa, class Term>
+TWINOPS_INLINE Vec<F, Isa> fold_to_vector(int n, Term&& f) {
+  if (n <= 4 * Vec<F, Isa>::kLanes) return fold_few<F, Isa>(n, f);
   return fold_eighths<F, Isa>(n, f);
+}
+
+// The same of n terms that stay in s, which has room for `end` = padded(n): f(j) for j = 0, kLanes,
+// ... below n. One loop computes them and one adds: what a term is made with and eight sums are
+// more than sixteen registers hold.
+template <class F, class Isa, class Term>
+TWINOPS_INLINE Vec<F, Isa> fold_saved(F* s, int n, int end, Term&& f) {
+  using V = Vec<F, Isa>;
+  if (end <= 4 * V::kLanes) {
+    return fold_few<F, Isa>(end, [&](int j) TWINOPS_INLINE_BODY {
+      if (j >= n) return V(F(0));
+      const V term = f(j);
+      save(s + j, term);
+      return term;
+    });
+  }
+  int j = 0;
+  for (; j < n; j += V::kLanes) save(s + j, f(j));
+  for (; j < end; j += V::kLanes) save(s + j, V(F(0)));
+  return fold_eighths<F, Isa>(end, [&](int i) TWINOPS_INLINE_BODY { return load<Isa>(s + i); });
 }
 
 // The fold of n terms.

@@ -96,13 +96,18 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t rows, std
   });
 }
 
+// Whether rows are taken whole: they are many, or too short to be cut.
+TWINOPS_INLINE bool are_whole(std::int64_t rows, std::int64_t chunks, std::int64_t threads) {
+  return rows >= 4 * threads || threads == 1 || chunks < 2 * kCutChunks;
+}
+
 template <class Kernel>
 void for_each_row(const Kernel& kernel, Execution& execution, std::int64_t rows,
                   std::int64_t length) {
   if (rows == 0 || length == 0) return;
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
   const std::int64_t threads = thread_count(execution);
-  if (rows >= 4 * threads || threads == 1 || chunks < 2 * kCutChunks) {
+  if (are_whole(rows, chunks, threads)) {
     const std::int64_t grain = length < kRowGrain ? (kRowGrain + length - 1) / length : 1;
     parallel_ranges(execution, rows, grain, 1, [&](std::int64_t begin, std::int64_t end) {
       whole_rows(kernel, begin, end, length);

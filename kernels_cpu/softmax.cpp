@@ -18,14 +18,24 @@ struct PlainSink {
     TWINOPS_INLINE void write(std::int64_t first, int n, F&& f) const {
       write_chunk<true>(out, first, n, f);
     }
+    TWINOPS_INLINE void fetch(int n) const {
+      if (out.cold) fetch_to_write(out, n);
+    }
+    template <class F>
+    TWINOPS_INLINE F* room(std::int64_t first) const {
+      if constexpr (std::is_same_v<F, Out>)
+        if (out.step == 1 && !out.streamed) return out.data + first;
+      return nullptr;
+    }
   };
   using Element = Out;
   Out* out;
   std::int64_t step;
   bool streamed;
   bool gapless;  // short rows that are streamed together
+  bool cold;     // in no cache, nor streamed
   TWINOPS_INLINE RowView<Out, Isa> view(std::int64_t offset) const {
-    return {out + offset, step, streamed};
+    return {out + offset, step, streamed, cold};
   }
   TWINOPS_INLINE Row row(std::int64_t, std::int64_t offset) const { return {view(offset)}; }
 };
@@ -35,10 +45,14 @@ void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
     const std::int64_t count = a.rows.rows, length = a.rows.length;
     const bool apart = a.out != a.x && a.rows.step[0] == 1;
-    const bool gapless = length <= kGroupColumns && a.rows.outer.rank == 1 &&
+    const bool gapless = length <= kTogetherColumns && a.rows.outer.rank == 1 &&
                          a.rows.outer.stride[0][0] == length && is_streamed<Out>(1, count * length);
-    const PlainSink<Out, Isa> sink{static_cast<Out*>(a.out), a.rows.step[0],
-                                   apart && (gapless || is_streamed<Out>(count, length)), gapless};
+    const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
+    const bool waits = !kLog && waits_in_output<In, Out>(chunks) &&
+                       are_whole(count, chunks, thread_count(execution));
+    const bool streamed = apart && !waits && (gapless || is_streamed<Out>(count, length));
+    const PlainSink<Out, Isa> sink{static_cast<Out*>(a.out), a.rows.step[0], streamed, gapless,
+                                   !streamed && a.rows.step[0] == 1 && is_cold<Out>(count, length)};
     const SoftmaxRows<Isa, kLog, In, PlainSink<Out, Isa>> rows(a, sink);
     if (!a.is_plain() || !lie_side_by_side(a.rows))
       return for_each_row(rows, execution, count, length);

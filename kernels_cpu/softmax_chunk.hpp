@@ -30,27 +30,17 @@ struct SoftmaxChunk {
     return {room, isa::max_lanes(x.read(c, n, shift, room).v)};
   }
 
-  // The part of the n elements that count of chunk c. kSave: their weights go to `room`, +0 up to
+  // The part of the n elements that count of chunk c; their weights go to `room`, +0 up to
   // padded(n). A function of its own, so that there is one copy of its loops.
-  template <bool kSave>
   [[gnu::noinline]] static Part part(const MaskedRow<In, Isa>& x, std::int64_t c, int n,
                                      Compute shift, Compute* room) {
     const Values v = values(x, c, n, shift, room);
     const WeightScale<Compute> scale = weight_scale(v.max);
-    const auto put = [&](int j, V w) TWINOPS_INLINE_BODY {
-      if constexpr (kSave) save(room + j, w);
-      return w;
-    };
-    if (n < kFoldChunk) {
-      return checked(v.max, fold_terms<Compute, Isa>(padded<Compute, Isa>(n), [&](int j) {
-                       return put(j,
-                                  j < n ? weight<In>(load<Isa>(v.at + j), scale) : V(Compute(0)));
-                     }));
-    }
-    const V sums = fold_eighths<Compute, Isa>(kFoldChunk, [&](int j) TWINOPS_INLINE_BODY {
-      __builtin_prefetch(v.at + kFoldChunk + j);  // the chunk that follows
-      return put(j, weight<In>(load<Isa>(v.at + j), scale));
-    });
+    const V sums =
+        fold_saved<Compute, Isa>(room, n, padded<Compute, Isa>(n), [&](int j) TWINOPS_INLINE_BODY {
+          __builtin_prefetch(v.at + kFoldChunk + j);  // the chunk that follows
+          return weight<In>(load<Isa>(v.at + j), scale);
+        });
     return checked(v.max, isa::fold_lanes(sums.v));
   }
 

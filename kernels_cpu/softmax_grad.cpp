@@ -18,6 +18,7 @@ struct PlainDy {
     TWINOPS_INLINE void read(std::int64_t first, int n, F&& f) const {
       read_chunk(dy, first, n, In{}, f);
     }
+    TWINOPS_INLINE const In* as_it_is() const { return dy.data; }
   };
   TWINOPS_INLINE Row row(std::int64_t, RowView<const In, Isa> dy) const { return {dy}; }
 };

@@ -66,30 +66,33 @@ class GradColumns {
 
   // Elements [first, first + n) of every row.
   TWINOPS_INLINE void read(Tile& t, std::int64_t first, int n) const {
+    const int width = t.width, pitch = t.pitch;
     for (int j = 0; j < n; ++j) {
       const auto into = [&](Compute* to) {
         return [=](int i, V v) TWINOPS_INLINE_BODY { save(to + i, v); };
       };
       const std::int64_t at = first + j;
-      read_run<Isa>(t.y + at * a_.rows.step[1], t.width, into(t.ys + j * t.pitch));
-      read_run<Isa>(t.dy + at * a_.rows.step[2], t.width, into(t.dys + j * t.pitch));
+      read_run<Isa>(t.y + at * a_.rows.step[1], width, into(t.ys + j * pitch));
+      read_run<Isa>(t.dy + at * a_.rows.step[2], width, into(t.dys + j * pitch));
     }
   }
   TWINOPS_INLINE void add_up(Tile& t, int n) const {
-    for (int i = 0; i < t.pitch; i += V::kLanes)
+    const int pitch = t.pitch;
+    for (int i = 0; i < pitch; i += V::kLanes)
       save(t.sum + i, fold_lanewise<Compute, Isa>(n, [&](int j) TWINOPS_INLINE_BODY {
-             const int at = j * t.pitch + i;
+             const int at = j * pitch + i;
              return grad_term<kLog>(load<Isa>(t.ys + at), load<Isa>(t.dys + at));
            }));
   }
   TWINOPS_INLINE void write(const Tile& t, std::int64_t first, int n) const {
     const V scale(static_cast<Compute>(a_.scale));
+    const int width = t.width, pitch = t.pitch;
     for (int j = 0; j < n; ++j) {
       const RowView<Out, Isa> dx{t.dx + (first + j) * a_.rows.step[0], 1, streamed_};
-      write_chunk<false, true>(dx, 0, t.width, [&](int i) TWINOPS_INLINE_BODY {
-        const int at = j * t.pitch + i;
-        return softmax_grad<kLog, In>(load<Isa>(t.ys + at), load<Isa>(t.dys + at),
-                                      load<Isa>(t.sum + i), scale);
+      const Compute *const ys = t.ys + j * pitch, *const dys = t.dys + j * pitch;
+      write_chunk<false, true>(dx, 0, width, [&](int i) TWINOPS_INLINE_BODY {
+        return softmax_grad<kLog, In>(load<Isa>(ys + i), load<Isa>(dys + i), load<Isa>(t.sum + i),
+                                      scale);
       });
     }
   }

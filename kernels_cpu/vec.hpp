@@ -33,6 +33,7 @@ struct Vec {
 
   TWINOPS_INLINE friend Vec operator+(Vec a, Vec b) { return {a.v + b.v}; }
   TWINOPS_INLINE friend Vec operator-(Vec a, Vec b) { return {a.v - b.v}; }
+  TWINOPS_INLINE friend Vec operator-(Vec a) { return {a.v ^ Batch(T(-0.0))}; }
   TWINOPS_INLINE friend Vec operator*(Vec a, Vec b) { return {a.v * b.v}; }
   TWINOPS_INLINE friend Vec operator/(Vec a, Vec b) { return {a.v / b.v}; }
   TWINOPS_INLINE friend VecMask<T, Isa> operator<(Vec a, Vec b) { return {a.v < b.v}; }
@@ -56,6 +57,12 @@ struct Vec {
     // Not xsimd's bitwise_cast: its template argument changed between releases.
     const BitBatch bits = twinops::bit_cast<BitBatch>(t.v);
     return {twinops::bit_cast<Batch>((bits << kShift) + BitBatch(add))};
+  }
+  TWINOPS_INLINE friend Vec exponent_added(Vec y, Vec t) {
+    using BitBatch = xsimd::batch<Bits, TWINOPS_ARCH>;
+    constexpr int kShift = sizeof(T) == 4 ? 23 : 52;
+    const BitBatch bits = twinops::bit_cast<BitBatch>(t.v);
+    return {twinops::bit_cast<Batch>(twinops::bit_cast<BitBatch>(y.v) + (bits << kShift))};
   }
 };
 
