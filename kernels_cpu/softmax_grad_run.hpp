@@ -22,7 +22,11 @@ struct GradRun {
 
   // The fold of the terms until one vector is left.
   TWINOPS_INLINE V sum() const {
-    const int count = n, whole = count - count % kLanes;
+    const int count = n, whole = count - count % kLanes, end = padded<Compute, Isa>(count);
+    const auto term = [&](int j) TWINOPS_INLINE_BODY {
+      return grad_term<kLog>(kLog ? V(Compute(0)) : load<Isa>(y + j), load<Isa>(dy + j));
+    };
+    if (whole == end) return fold_to_vector<Compute, Isa>(end, term);
     V last(Compute(0));
     if (whole != count) {
       alignas(64) In few[2][kLanes] = {};
@@ -30,12 +34,18 @@ struct GradRun {
       copy_few<kLanes>(few[1], dy + whole, count - whole);
       last = grad_term<kLog>(load<Isa>(few[0]), load<Isa>(few[1]));
     }
-    return fold_to_vector<Compute, Isa>(
-        padded<Compute, Isa>(count), [&](int j) TWINOPS_INLINE_BODY {
-          if (j < whole)
-            return grad_term<kLog>(kLog ? V(Compute(0)) : load<Isa>(y + j), load<Isa>(dy + j));
-          return j < count ? last : V(Compute(0));
-        });
+    if (end <= 4 * kLanes) {
+      return fold_few<Compute, Isa>(end, [&](int j) TWINOPS_INLINE_BODY {
+        if (j < whole) return term(j);
+        return j < count ? last : V(Compute(0));
+      });
+    }
+    alignas(64) Compute terms[kFoldChunk];
+    int j = 0;
+    for (; j < whole; j += kLanes) save(terms + j, term(j));
+    for (; j < end; j += kLanes) save(terms + j, j < count ? last : V(Compute(0)));
+    return fold_eighths<Compute, Isa>(
+        end, [&](int i) TWINOPS_INLINE_BODY { return load<Isa>(terms + i); });
   }
 
   // Under the whole row's sum. dx may be y or dy.
@@ -47,6 +57,9 @@ struct GradRun {
         return write(dx, [&](V a, V b) TWINOPS_INLINE_BODY {
           return normal_log_softmax_grad<In>(a, b, sum, scale);
         });
+    if (row_scale == Compute(1))  // the same bits
+      return write(dx,
+                   [&](V a, V b) TWINOPS_INLINE_BODY { return softmax_grad<kLog, In>(a, b, sum); });
     write(dx,
           [&](V a, V b) TWINOPS_INLINE_BODY { return softmax_grad<kLog, In>(a, b, sum, scale); });
   }
@@ -79,6 +92,7 @@ struct GradRun {
     // The last vector overlaps the one before it, which may overwrite what it is made of.
     const int at_last = count - kLanes;
     const V last = gradient(y + at_last, dy + at_last);
+#pragma GCC unroll 4
     for (int j = 0; j < at_last; j += kLanes) store<Isa>(dx + j, gradient(y + j, dy + j));
     store<Isa>(dx + at_last, last);
   }
