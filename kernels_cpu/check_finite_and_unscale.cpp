@@ -73,7 +73,7 @@ template <class Isa, class T>
 bool unscale_stretches(const Stretches& stretches, compute_t<T> inverse_scale, bool check_input) {
   using V = compute_vec<T, Isa>;
   constexpr std::int64_t kStep = std::int64_t{kBlock} * V::kLanes;
-  const V inverse(inverse_scale), overflow(compute_t<T>(kOverflow<T>));
+  const V inverse(inverse_scale);
   bool found = false;
   const Stretch *s = stretches.first, *const last = s + stretches.count - 1;
   for (; s <= last; ++s) {
@@ -87,7 +87,7 @@ bool unscale_stretches(const Stretches& stretches, compute_t<T> inverse_scale, b
       V y[kBlock];
       for (int k = 0; k < kBlock; ++k) y[k] = unscale(load<Isa>(x + i + k * V::kLanes), inverse);
       // Nearly always; then what was read was finite too, and there is no NaN to make canonical.
-      if (xsimd::all((sum_of_sizes(y[0], y[1], y[2], y[3]) < overflow).m)) [[likely]] {
+      if (xsimd::all(are_surely_finite<T>(y[0], y[1], y[2], y[3]).m)) [[likely]] {
         for (int k = 0; k < kBlock; ++k) store_canonical<Isa>(out + i + k * V::kLanes, y[k]);
       } else {
         found |= unscale_block<Isa>(x + i, out + i, inverse_scale, check_input);

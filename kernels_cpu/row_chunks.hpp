@@ -43,6 +43,7 @@ TWINOPS_INLINE bool is_cold(std::int64_t runs, std::int64_t run) {
   const std::int64_t bytes = run * std::int64_t{sizeof(T)};
   return bytes > 0 && runs > kColdOutput / bytes;
 }
+// Fetches the lines of n elements that are written soon.
 template <class T, class Isa>
 TWINOPS_INLINE void fetch_to_write(RowView<T, Isa> out, int n) {
   for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(out.data + j, 1);
@@ -104,18 +105,23 @@ TWINOPS_INLINE void copy_few(T* to, const T* from, int n) {
   }
 }
 
+// The n elements of x from `first` on, one after the other: where they are, or in `room`.
+template <class T, class Isa>
+TWINOPS_INLINE const T* dense_run(RowView<const T, Isa> x, std::int64_t first, int n, T* room) {
+  const T* const from = x.data + first * x.step;
+  if (x.step == 1) return from;
+  for (int j = 0; j < n; ++j) room[j] = from[j * x.step];
+  return room;
+}
+
 // Calls f(j, vector) for the n elements of x from `first` on, `pad` in the places up to padded(n).
 template <class T, class Isa, class Step>
 TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int n, T pad,
                                Step&& f) {
   using F = compute_t<T>;
   constexpr int kLanes = Vec<F, Isa>::kLanes;
-  const T* from = x.data + first * x.step;
   alignas(64) T gathered[kFoldChunk];
-  if (x.step != 1) {
-    for (int j = 0; j < n; ++j) gathered[j] = from[j * x.step];
-    from = gathered;
-  }
+  const T* const from = dense_run(x, first, n, gathered);
   int j = 0;
   for (; j + kLanes <= n; j += kLanes) f(j, load<Isa>(from + j));
   const int end = padded<F, Isa>(n);
@@ -220,12 +226,6 @@ TWINOPS_INLINE Vec<F, Isa> fold_saved(F* s, int n, int end, Term&& f) {
   for (; j < n; j += V::kLanes) save(s + j, f(j));
   for (; j < end; j += V::kLanes) save(s + j, V(F(0)));
   return fold_eighths<F, Isa>(end, [&](int i) TWINOPS_INLINE_BODY { return load<Isa>(s + i); });
-}
-
-// The fold of n terms.
-template <class F, class Isa, class Term>
-TWINOPS_INLINE F fold_terms(int n, Term&& f) {
-  return isa::fold_lanes(fold_to_vector<F, Isa>(n, f).v);
 }
 
 }  // namespace twinops

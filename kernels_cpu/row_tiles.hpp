@@ -61,14 +61,22 @@ TWINOPS_INLINE void read_run(const T* x, int n, Step&& f) {
   f(i, load<Isa>(few));
 }
 
-// The fold of n vectors f(0), f(1), ..., lane by lane, n up to kFoldChunk; eight are added before
-// any is stored.
+// How many vectors, or runs, are added before any sum is stored.
+inline constexpr int kAddedAtOnce = 8;
+
+// How many sums that leaves of n: a power of two.
+TWINOPS_INLINE int sums_of(int n) {
+  int step = 1;
+  while (kAddedAtOnce * step < n) step *= 2;
+  return step;
+}
+
+// The fold of n vectors f(0), f(1), ..., lane by lane, n up to kFoldChunk.
 template <class F, class Isa, class Term>
 TWINOPS_INLINE Vec<F, Isa> fold_lanewise(int n, Term&& f) {
   using V = Vec<F, Isa>;
-  V s[kFoldChunk / 8];
-  int step = 1;
-  while (8 * step < n) step *= 2;
+  V s[kFoldChunk / kAddedAtOnce];
+  const int step = sums_of(n);
   const auto term = [&](int j) TWINOPS_INLINE_BODY { return j < n ? f(j) : V(F(0)); };
   for (int j = 0; j < step; ++j) {
     const V a = term(j) + term(j + 4 * step), b = term(j + step) + term(j + 5 * step);
@@ -79,6 +87,40 @@ TWINOPS_INLINE Vec<F, Isa> fold_lanewise(int n, Term&& f) {
   for (int half = step / 2; half > 0; half /= 2)
     for (int j = 0; j < half; ++j) s[j] = s[j] + s[j + half];
   return s[0];
+}
+
+// The same of n runs of `width` elements, a vector or more, into sums[0, width). A run of sums
+// takes `pitch` elements, whole vectors, +0 beyond `width`, and `sums` has room for sums_of(n) of
+// them. f(j, k)(i) gives elements i, i + 1, ... of run j, the k-th of those that are added at once;
+// +0 for j = n, n + 1, ...
+template <class F, class Isa, class Runs>
+TWINOPS_INLINE void fold_runs(int n, int width, int pitch, F* sums, Runs&& f) {
+  using V = Vec<F, Isa>;
+  const int step = sums_of(n);
+  for (int j = 0; j < step; ++j) {
+    using Run = decltype(f(0, 0));
+    const Run runs[kAddedAtOnce] = {f(j, 0),
+                                    f(j + step, 1),
+                                    f(j + 2 * step, 2),
+                                    f(j + 3 * step, 3),
+                                    f(j + 4 * step, 4),
+                                    f(j + 5 * step, 5),
+                                    f(j + 6 * step, 6),
+                                    f(j + 7 * step, 7)};
+    F* const to = sums + j * pitch;
+    const auto add = [&](int i) TWINOPS_INLINE_BODY {
+      const auto pair = [&](int k) TWINOPS_INLINE_BODY { return runs[k](i) + runs[k + 4](i); };
+      save(to + i, (pair(0) + pair(2)) + (pair(1) + pair(3)));
+    };
+    int i = 0;
+    for (; i + V::kLanes <= width; i += V::kLanes) add(i);
+    if (i == width) continue;
+    save(to + i, V(F(0)));
+    add(width - V::kLanes);  // overlaps the one before it
+  }
+  for (int half = step / 2; half > 0; half /= 2)
+    for (int i = 0; i < half * pitch; i += V::kLanes)
+      save(sums + i, load<Isa>(sums + i) + load<Isa>(sums + i + half * pitch));
 }
 
 }  // namespace twinops

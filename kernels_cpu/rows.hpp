@@ -1,17 +1,19 @@
 // Rows over threads, for kernels that reduce along a row and then write it. A kernel is a class:
-//   Part                                    what a stretch of a row is reduced to; parts join with
-//   + Part reduce(row, begin, end, shift)     chunks [begin, end) of a row; begin is a multiple of
-//   a
-//                                           power of two that covers them
-//   bool is_far(part)                       the row must be reduced again, with this shift:
-//   F shift_of(part)
-//   void write(row, begin, end, part, shift)  those chunks' outputs
-//   void short_rows(begin, end)             where there is one: all of rows [begin, end), each of
-//                                           one chunk
-//   void end()                              after the last of what a thread writes
+//   Part                  what a stretch of a row is reduced to; parts join with +
+//   Kept, CutKept         what is kept between the two passes over a whole row, and over a row that
+//                         is cut; made of a pointer to room for a Compute a chunk
+//   Part reduce(row, begin, end, shift, kept)         chunks [begin, end) of a row; begin is a
+//                                                     multiple of a power of two that covers them
+//   bool is_far(part)     the row must be reduced again, with this shift: F shift_of(part)
+//   void write(row, begin, end, part, shift, kept)    those chunks' outputs
+//   void short_rows(begin, end)                       where there is one: all of rows [begin, end),
+//                                                     each of one chunk
+//   void end()            after the last of what a thread writes
 // Rows that are many are whole; rows that are few and long are cut at powers of two, so the bits
 // are those of the whole row.
 #pragma once
+
+#include <algorithm>
 
 #include "kernels_cpu/parallel.hpp"
 #include "numerics/fold.hpp"
@@ -20,12 +22,15 @@ namespace twinops {
 
 inline constexpr std::int64_t kRowGrain = 1 << 13;  // elements that are worth a thread
 inline constexpr std::int64_t kCutChunks = 16;      // chunks that are
+inline constexpr std::int64_t kCutsAThread = 16;    // at most, of the rows that are cut at once
+inline constexpr std::int64_t kWholeChunks = 1024;  // at most, of a row that is not cut
 
 template <class Kernel>
 TWINOPS_INLINE void whole_row(const Kernel& kernel, std::int64_t row, std::int64_t chunks) {
   using F = typename Kernel::Compute;
   F shift = F(0);
-  typename Kernel::Buffer kept;
+  F values[kWholeChunks];
+  typename Kernel::Kept kept(values);
   auto part = kernel.reduce(row, 0, chunks, shift, kept);
   if (kernel.is_far(part)) {
     shift = kernel.shift_of(part);
@@ -52,16 +57,19 @@ struct CutRow {
   bool ready;
 };
 
+// Rows [first, first + rows), cut into pieces of `unit` chunks.
 template <class Kernel>
-void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t rows, std::int64_t chunks,
-              std::int64_t unit) {
+void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, std::int64_t rows,
+              std::int64_t chunks, std::int64_t unit) {
   using F = typename Kernel::Compute;
   using Part = typename Kernel::Part;
   const std::int64_t units = (chunks + unit - 1) / unit;
   const Workspace memory(
-      execution, static_cast<std::size_t>(rows) * (sizeof(CutRow<Kernel>) + units * sizeof(Part)));
+      execution, static_cast<std::size_t>(rows) * (sizeof(CutRow<Kernel>) + units * sizeof(Part) +
+                                                   static_cast<std::size_t>(chunks) * sizeof(F)));
   auto* states = static_cast<CutRow<Kernel>*>(memory.data());
   auto* parts = reinterpret_cast<Part*>(states + rows);
+  auto* values = reinterpret_cast<F*>(parts + rows * units);
   for (std::int64_t r = 0; r < rows; ++r) states[r] = {Part{}, F(0), false};
   const auto last = [&](std::int64_t u) {
     return (u + 1) * unit < chunks ? (u + 1) * unit : chunks;
@@ -69,10 +77,11 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t rows, std
   for (bool again = true; again;) {
     again = false;
     parallel_ranges(execution, rows * units, 1, 1, [&](std::int64_t begin, std::int64_t end) {
-      typename Kernel::NoBuffer none;
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t r = i / units, u = i % units;
-        if (!states[r].ready) parts[i] = kernel.reduce(r, u * unit, last(u), states[r].shift, none);
+        if (states[r].ready) continue;
+        typename Kernel::CutKept kept(values + r * chunks);
+        parts[i] = kernel.reduce(first + r, u * unit, last(u), states[r].shift, kept);
       }
     });
     for (std::int64_t r = 0; r < rows; ++r) {
@@ -87,18 +96,13 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t rows, std
     }
   }
   parallel_ranges(execution, rows * units, 1, 1, [&](std::int64_t begin, std::int64_t end) {
-    typename Kernel::NoBuffer none;
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t r = i / units, u = i % units;
-      kernel.write(r, u * unit, last(u), states[r].part, states[r].shift, none);
+      typename Kernel::CutKept kept(values + r * chunks);
+      kernel.write(first + r, u * unit, last(u), states[r].part, states[r].shift, kept);
     }
     kernel.end();
   });
-}
-
-// Whether rows are taken whole: they are many, or too short to be cut.
-TWINOPS_INLINE bool are_whole(std::int64_t rows, std::int64_t chunks, std::int64_t threads) {
-  return rows >= 4 * threads || threads == 1 || chunks < 2 * kCutChunks;
 }
 
 template <class Kernel>
@@ -107,7 +111,8 @@ void for_each_row(const Kernel& kernel, Execution& execution, std::int64_t rows,
   if (rows == 0 || length == 0) return;
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
   const std::int64_t threads = thread_count(execution);
-  if (are_whole(rows, chunks, threads)) {
+  const bool many = rows >= 4 * threads || threads == 1;
+  if (chunks < 2 * kCutChunks || (many && chunks <= kWholeChunks)) {
     const std::int64_t grain = length < kRowGrain ? (kRowGrain + length - 1) / length : 1;
     parallel_ranges(execution, rows, grain, 1, [&](std::int64_t begin, std::int64_t end) {
       whole_rows(kernel, begin, end, length);
@@ -115,9 +120,13 @@ void for_each_row(const Kernel& kernel, Execution& execution, std::int64_t rows,
     });
     return;
   }
+  // As few at once as keep the threads busy: what is read and written twice is then still near.
+  const std::int64_t cuts = kCutsAThread * threads;
+  const std::int64_t at_once = std::max<std::int64_t>(cuts * kCutChunks / chunks, 1);
   std::int64_t unit = kCutChunks;
-  while (rows * (chunks / unit) > 16 * threads) unit *= 2;
-  cut_rows(kernel, execution, rows, chunks, unit);
+  while (chunks / unit > cuts) unit *= 2;
+  for (std::int64_t r = 0; r < rows; r += at_once)
+    cut_rows(kernel, execution, r, std::min(at_once, rows - r), chunks, unit);
 }
 
 }  // namespace twinops

@@ -48,8 +48,7 @@ void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
     const bool gapless = length <= kTogetherColumns && a.rows.outer.rank == 1 &&
                          a.rows.outer.stride[0][0] == length && is_streamed<Out>(1, count * length);
     const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
-    const bool waits = !kLog && waits_in_output<In, Out>(chunks) &&
-                       are_whole(count, chunks, thread_count(execution));
+    const bool waits = !kLog && waits_in_output<In, Out>(chunks);
     const bool streamed = apart && !waits && (gapless || is_streamed<Out>(count, length));
     const PlainSink<Out, Isa> sink{static_cast<Out*>(a.out), a.rows.step[0], streamed, gapless,
                                    !streamed && a.rows.step[0] == 1 && is_cold<Out>(count, length)};

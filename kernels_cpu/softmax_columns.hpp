@@ -42,7 +42,6 @@ class SoftmaxColumns {
  private:
   // Arrays end with the vector that begins at a tile's last row.
   static constexpr int kWidth = kTileWidth + V::kLanes;
-  static constexpr int kEighths = 8;
   struct Tile {
     explicit Tile(int n) : width(n), pitch((n + V::kLanes - 1) / V::kLanes * V::kLanes) {
       for (int i = 0; i < pitch; i += V::kLanes) save(zeros + i, V(Compute(0)));
@@ -57,8 +56,8 @@ class SoftmaxColumns {
     // Of each row, one element after the other. The first of `sums` are those of the chunk at hand,
     // then the rows' own, NaN where one is not ordinary.
     alignas(64) Compute values[kRoom + V::kLanes];
-    alignas(64) Compute sums[kRoom / kEighths + kWidth];
-    alignas(64) Compute weights[kEighths * kWidth];  // that do not take values' places
+    alignas(64) Compute sums[kRoom / kAddedAtOnce + kWidth];
+    alignas(64) Compute weights[kAddedAtOnce * kWidth];  // of the runs at hand
     alignas(64) Compute zeros[kWidth];
 
     TWINOPS_INLINE LaneScale<V> scale(int i) const {
@@ -132,23 +131,10 @@ class SoftmaxColumns {
       });
       return save(t.sums, sum);
     }
-    int step = 1;
-    while (kEighths * step < n) step *= 2;
-    for (int j = 0; j < step; ++j) {
-      const Compute* w[kEighths];
-      for (int k = 0; k < kEighths; ++k)
-        w[k] = weights_of<kSave>(t, j + k * step, n, t.weights + k * pitch);
-      Compute* const sums = t.sums + j * pitch;
-      for (int i = 0; i < pitch; i += V::kLanes) {
-        const auto pair = [&](int k) TWINOPS_INLINE_BODY {
-          return load<Isa>(w[k] + i) + load<Isa>(w[k + 4] + i);
-        };
-        save(sums + i, (pair(0) + pair(2)) + (pair(1) + pair(3)));
-      }
-    }
-    for (int half = step / 2; half > 0; half /= 2)
-      for (int i = 0; i < half * pitch; i += V::kLanes)
-        save(t.sums + i, load<Isa>(t.sums + i) + load<Isa>(t.sums + i + half * pitch));
+    fold_runs<Compute, Isa>(n, pitch, pitch, t.sums, [&](int j, int k) TWINOPS_INLINE_BODY {
+      const Compute* const w = weights_of<kSave>(t, j, n, t.weights + k * pitch);
+      return [w](int i) TWINOPS_INLINE_BODY { return load<Isa>(w + i); };
+    });
   }
 
   // Where the weights of element j of every row are, zeros where there is none.

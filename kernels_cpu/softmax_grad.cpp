@@ -14,11 +14,9 @@ template <class In, class Isa>
 struct PlainDy {
   struct Row {
     RowView<const In, Isa> dy;
-    template <class F>
-    TWINOPS_INLINE void read(std::int64_t first, int n, F&& f) const {
-      read_chunk(dy, first, n, In{}, f);
+    TWINOPS_INLINE const In* run(std::int64_t first, int n, In* room) const {
+      return dense_run(dy, first, n, room);
     }
-    TWINOPS_INLINE const In* as_it_is() const { return dy.data; }
   };
   TWINOPS_INLINE Row row(std::int64_t, RowView<const In, Isa> dy) const { return {dy}; }
 };

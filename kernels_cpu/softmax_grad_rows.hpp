@@ -2,9 +2,10 @@
 // once an instruction set include this.
 //
 // Memory: y and dy are read twice, the second time from a cache where a row fits one; dx is written
-// once. Short rows go as many at once as a vector has lanes, which fold their sums together. Order:
-// docs/softmax.md. Tried and left: results of short rows streamed together, which on a Zen 3 loses
-// as often as it gains.
+// once. What does not lie one after the other is gathered into runs, which are all that a row is
+// made of. Short rows go as many at once as a vector has lanes, which fold their sums together.
+// Order: docs/softmax.md. Tried and left: results of short rows streamed together, which on a Zen 3
+// loses as often as it gains.
 #pragma once
 
 #include "kernels_cpu/across.hpp"
@@ -17,137 +18,130 @@ namespace twinops {
 
 // Dy: what counts of dy.
 //   Dy::Row row = dy.row(r, view of the row of dy)
-//   row.read(first, n, f)  calls f(j, vector) for elements [first, first + n), and beyond up to
-//                          padded(n)
-//   row.as_it_is()         where there is one: the row itself, all of which counts
+//   row.run(first, n, room)  elements [first, first + n) one after the other: where they are, or in
+//                            `room`, which holds padded(n)
 template <class Isa, bool kLog, class In, class Out, class Dy>
 class GradRows {
  public:
   using Compute = compute_t<In>;
   using Part = Compute;
-  struct Buffer {};
-  using NoBuffer = Buffer;
+  struct Kept {
+    explicit Kept(Compute*) {}
+  };
+  using CutKept = Kept;
 
   GradRows(const SoftmaxGradArguments& a, const Dy& dy)
       : a_(a),
         dy_(dy),
+        scale_(static_cast<Compute>(a.scale)),
         dense_(a.rows.step[0] == 1 && a.rows.step[1] == 1 && a.rows.step[2] == 1),
         streamed_(a.dx != a.y && a.dx != a.dy && a.rows.step[0] == 1 &&
                   is_streamed<Out>(a.rows.rows, a.rows.length)),
-        cold_(kFetched && !streamed_ && is_cold<Out>(a.rows.rows, a.rows.length)) {}
+        cold_(kFetched && !streamed_ && a.rows.step[0] == 1 &&
+              is_cold<Out>(a.rows.rows, a.rows.length)) {}
 
   // Rows of one chunk.
   void short_rows(std::int64_t begin, std::int64_t end) const {
-    if constexpr (kAsItIs)
-      if (dense_ && a_.rows.length <= kGroupColumns<Compute>) begin = row_groups(begin, end);
+    if (a_.rows.length <= kGroupColumns<Compute>)
+      for (; begin + kRows <= end; begin += kRows)
+        dense_ ? group<true>(begin) : group<false>(begin);
     for (; begin < end; ++begin) whole_row(*this, begin, 1);
   }
 
-  Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute, Buffer&) const {
+  Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute, Kept&) const {
     const Operands at = operands(row);
+    Rooms<kFoldChunk> rooms;
     ChunkTree<Part> tree;
-    alignas(64) Compute terms[kFoldChunk];
-    for (std::int64_t c = begin; c < end; ++c) {
-      const int n = size(c);
-      if constexpr (kAsItIs) {
-        if (dense_) {
-          tree.add(isa::fold_lanes(run(at, c, n).sum().v));
-          continue;
-        }
-      }
-      if constexpr (!kLog)
-        read_chunk(at.y, c * kFoldChunk, n, In{},
-                   [&](int j, V y) TWINOPS_INLINE_BODY { save(terms + j, y); });
-      at.dy.read(c * kFoldChunk, n, [&](int j, V dy) TWINOPS_INLINE_BODY {
-        save(terms + j, kLog ? dy : grad_term<kLog>(load<Isa>(terms + j), dy));
-      });
-      tree.add(fold_terms<Compute, Isa>(padded<Compute, Isa>(n), [&](int j) TWINOPS_INLINE_BODY {
-        return load<Isa>(terms + j);
-      }));
-    }
+    for (std::int64_t c = begin; c < end; ++c)
+      tree.add(isa::fold_lanes(run(at, c, rooms.y, rooms.dy).sum().v));
     return tree.total();
   }
   void end() const { isa::end_of_streams(); }
   bool is_far(const Part&) const { return false; }
   Compute shift_of(const Part&) const { return Compute(0); }
 
-  void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& part, Compute,
-             Buffer&) const {
+  void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& sum, Compute,
+             Kept&) const {
     const Operands at = operands(row);
-    const V sum(part), scale(static_cast<Compute>(a_.scale));
-    alignas(64) Compute ys[kFoldChunk], dxs[kFoldChunk];
-    for (std::int64_t c = begin; c < end; ++c) {
-      const int n = size(c);
-      if constexpr (kAsItIs) {
-        if (dense_) {
-          write_run(run(at, c, n), part, at.dx.data + c * kFoldChunk);
-          continue;
-        }
-      }
-      read_chunk(at.y, c * kFoldChunk, n, In{},
-                 [&](int j, V y) TWINOPS_INLINE_BODY { save(ys + j, y); });
-      at.dy.read(c * kFoldChunk, n, [&](int j, V dy) TWINOPS_INLINE_BODY {
-        save(dxs + j, softmax_grad<kLog, In>(load<Isa>(ys + j), dy, sum, scale));
-      });
-      write_chunk(at.dx, c * kFoldChunk, n,
-                  [&](int j) TWINOPS_INLINE_BODY { return load<Isa>(dxs + j); });
-    }
+    Rooms<kFoldChunk> rooms;
+    for (std::int64_t c = begin; c < end; ++c)
+      write_run(run(at, c, rooms.y, rooms.dy), sum,
+                {at.dx.data + c * kFoldChunk * at.dx.step, at.dx.step, at.dx.streamed});
   }
 
  private:
   using V = Vec<Compute, Isa>;
+  using Run = GradRun<Isa, kLog, In>;
+  static constexpr int kRows = V::kLanes;  // of a group
+  // Others have more to compute for a byte that they write, and lose a little by fetching it.
+  static constexpr bool kFetched = !kLog && sizeof(Out) > 2;
+
   struct Operands {
     RowView<Out, Isa> dx;
     RowView<const In, Isa> y;
     typename Dy::Row dy;
   };
+  // kDense: every step is 1.
+  template <bool kDense = false>
   TWINOPS_INLINE Operands operands(std::int64_t row) const {
     const RowOffsets<3> offsets = row_offsets(a_.rows.outer, row);
-    return {{static_cast<Out*>(a_.dx) + offsets.of[0], a_.rows.step[0], streamed_},
-            {static_cast<const In*>(a_.y) + offsets.of[1], a_.rows.step[1]},
-            dy_.row(row, {static_cast<const In*>(a_.dy) + offsets.of[2], a_.rows.step[2]})};
-  }
-  TWINOPS_INLINE int size(std::int64_t c) const {
-    const std::int64_t left = a_.rows.length - c * kFoldChunk;
-    return static_cast<int>(left < kFoldChunk ? left : kFoldChunk);
+    const auto step = [&](int k) { return kDense ? 1 : a_.rows.step[k]; };
+    return {{static_cast<Out*>(a_.dx) + offsets.of[0], step(0), streamed_},
+            {static_cast<const In*>(a_.y) + offsets.of[1], step(1)},
+            dy_.row(row, {static_cast<const In*>(a_.dy) + offsets.of[2], step(2)})};
   }
 
-  // Of dense rows, and a dy that is what it is.
-  static constexpr bool kAsItIs = requires(const typename Dy::Row& row) { row.as_it_is(); };
-  // Others have more to compute for a byte that they write, and lose a little by fetching it.
-  static constexpr bool kFetched = !kLog && sizeof(Out) > 2;
-  using Run = GradRun<Isa, kLog, In>;
-  TWINOPS_INLINE Run run(const Operands& at, std::int64_t c, int n) const {
-    return {at.y.data + c * kFoldChunk, at.dy.as_it_is() + c * kFoldChunk, n};
+  // For elements that do not lie one after the other.
+  template <int kElements>
+  struct Rooms {
+    alignas(64) In y[kElements], dy[kElements];
+  };
+  TWINOPS_INLINE Run run(const Operands& at, std::int64_t c, In* y_room, In* dy_room) const {
+    const std::int64_t first = c * kFoldChunk, left = a_.rows.length - first;
+    const int n = static_cast<int>(left < kFoldChunk ? left : kFoldChunk);
+    return {dense_run(at.y, first, n, y_room), at.dy.run(first, n, dy_room), n};
   }
-  TWINOPS_INLINE void write_run(const Run& run, Compute sum, Out* dx) const {
-    const auto scale = static_cast<Compute>(a_.scale);
-    if (!streamed_) return run.write(dx, sum, scale);
-    alignas(64) Out dxs[kFoldChunk];
-    run.write(dxs, sum, scale);
-    stream_elements<Isa>(dx, dxs, run.n);
+  TWINOPS_INLINE void write_run(const Run& run, Compute of_row, RowView<Out, Isa> dx) const {
+    run.write(dx, scale_, [sum = V(of_row)](int) TWINOPS_INLINE_BODY { return sum; });
   }
-  // Returns the first row that is left.
-  TWINOPS_INLINE std::int64_t row_groups(std::int64_t begin, std::int64_t end) const {
-    constexpr int kRows = V::kLanes;
+
+  // Rows [row, row + kRows).
+  template <bool kDense>
+  TWINOPS_INLINE void group(std::int64_t row) const {
+    constexpr int kRoom = kGroupColumns<Compute>;
     const int n = static_cast<int>(a_.rows.length);
-    for (; begin + kRows <= end; begin += kRows) {
-      Operands at[kRows];
-      V sums[kRows];
-      for (int r = 0; r < kRows; ++r) {
-        at[r] = operands(begin + r);
-        if (cold_) fetch_to_write(at[r].dx, n);
-        sums[r] = run(at[r], 0, n).sum();
-      }
-      alignas(64) Compute sum[kRows];
-      save(sum, fold_across(sums) + V(Compute(0)));  // no -0 leaves
-      for (int r = 0; r < kRows; ++r) write_run(run(at[r], 0, n), sum[r], at[r].dx.data);
+    Rooms<kRows * kRoom> rooms;
+    Group rows;
+    for (int r = 0; r < kRows; ++r) {
+      const Operands at = operands<kDense>(row + r);
+      rows.dx[r] = at.dx.data;
+      rows.y[r] = dense_run(at.y, 0, n, rooms.y + r * kRoom);
+      rows.dy[r] = at.dy.run(0, n, rooms.dy + r * kRoom);
     }
-    return begin;
+    run_group(rows, n);
+  }
+  // Pointers, not views: a view that is copied is read wider than it was written, and waits for
+  // that (10 columns of float32 147 to 109 us on a Zen 3).
+  struct Group {
+    Out* dx[kRows];
+    const In *y[kRows], *dy[kRows];
+  };
+  [[gnu::noinline]] void run_group(const Group& rows, int n) const {
+    const std::int64_t step = a_.rows.step[0];
+    V sums[kRows];
+    for (int r = 0; r < kRows; ++r) {
+      if (cold_) fetch_to_write(RowView<Out, Isa>{rows.dx[r], 1}, n);
+      sums[r] = Run{rows.y[r], rows.dy[r], n}.sum();
+    }
+    alignas(64) Compute sum[kRows];
+    save(sum, fold_across(sums) + V(Compute(0)));  // no -0 leaves
+    for (int r = 0; r < kRows; ++r)
+      write_run(Run{rows.y[r], rows.dy[r], n}, sum[r], {rows.dx[r], step, streamed_});
   }
 
   const SoftmaxGradArguments& a_;
   const Dy& dy_;
+  Compute scale_;
   bool dense_, streamed_, cold_;
 };
 

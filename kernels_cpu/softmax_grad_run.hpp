@@ -1,5 +1,6 @@
-// A run of up to a chunk of the backward passes' elements, one after the other in memory: the sum
-// of its terms, and its gradients. Only files compiled once an instruction set include this.
+// A run of up to a chunk of the backward passes' elements, one after the other in memory, of one
+// row or of rows side by side: the sum of its terms, and its gradients. Only files compiled once an
+// instruction set include this.
 //
 // Memory: y and dy are read where they are, nothing beyond the run. Order: docs/softmax.md.
 #pragma once
@@ -20,19 +21,20 @@ struct GradRun {
   const In *y, *dy;
   int n;  // 1 to kFoldChunk
 
+  // The terms of elements j, j + 1, ..., a vector of them.
+  TWINOPS_INLINE V term(int j) const { return term(y + j, dy + j); }
+
   // The fold of the terms until one vector is left.
   TWINOPS_INLINE V sum() const {
     const int count = n, whole = count - count % kLanes, end = padded<Compute, Isa>(count);
-    const auto term = [&](int j) TWINOPS_INLINE_BODY {
-      return grad_term<kLog>(kLog ? V(Compute(0)) : load<Isa>(y + j), load<Isa>(dy + j));
-    };
-    if (whole == end) return fold_to_vector<Compute, Isa>(end, term);
+    const auto at = [&](int j) TWINOPS_INLINE_BODY { return term(j); };
+    if (whole == end) return fold_to_vector<Compute, Isa>(end, at);
     V last(Compute(0));
     if (whole != count) {
       alignas(64) In few[2][kLanes] = {};
       if constexpr (!kLog) copy_few<kLanes>(few[0], y + whole, count - whole);
       copy_few<kLanes>(few[1], dy + whole, count - whole);
-      last = grad_term<kLog>(load<Isa>(few[0]), load<Isa>(few[1]));
+      last = term(few[0], few[1]);
     }
     if (end <= 4 * kLanes) {
       return fold_few<Compute, Isa>(end, [&](int j) TWINOPS_INLINE_BODY {
@@ -48,23 +50,22 @@ struct GradRun {
         end, [&](int i) TWINOPS_INLINE_BODY { return load<Isa>(terms + i); });
   }
 
-  // Under the whole row's sum. dx may be y or dy.
-  template <class Out>
-  TWINOPS_INLINE void write(Out* dx, Compute row_sum, Compute row_scale) const {
-    const V sum(row_sum), scale(row_scale);
-    if constexpr (kLog)
-      if (powers_are_normal())
-        return write(dx, [&](V a, V b) TWINOPS_INLINE_BODY {
-          return normal_log_softmax_grad<In>(a, b, sum, scale);
-        });
-    if (row_scale == Compute(1))  // the same bits
-      return write(dx,
-                   [&](V a, V b) TWINOPS_INLINE_BODY { return softmax_grad<kLog, In>(a, b, sum); });
-    write(dx,
-          [&](V a, V b) TWINOPS_INLINE_BODY { return softmax_grad<kLog, In>(a, b, sum, scale); });
+  // dx: the run's own elements; it may be y or dy. sum(j) gives the sums of the rows that elements
+  // j, j + 1, ... are of.
+  template <class Out, class Sum>
+  TWINOPS_INLINE void write(RowView<Out, Isa> dx, Compute scale, Sum&& sum) const {
+    if (dx.step == 1 && !dx.streamed) return write_dense(dx.data, scale, sum);
+    alignas(64) Out dxs[kFoldChunk];
+    write_dense(dxs, scale, sum);
+    if (dx.streamed) return stream_elements<Isa>(dx.data, dxs, n);
+    for (int j = 0; j < n; ++j) dx.data[j * dx.step] = dxs[j];
   }
 
  private:
+  TWINOPS_INLINE static V term(const In* from_y, const In* from_dy) {
+    return grad_term<kLog>(kLog ? V(Compute(0)) : load<Isa>(from_y), load<Isa>(from_dy));
+  }
+
   // Of a run of a vector or more: whether half the instructions give the same bits.
   TWINOPS_INLINE bool powers_are_normal() const {
     if (n < kLanes) return false;
@@ -75,10 +76,26 @@ struct GradRun {
     return !isa::holds_nan(nan.v, nan.v, nan.v, nan.v);
   }
 
+  template <class Out, class Sum>
+  TWINOPS_INLINE void write_dense(Out* dx, Compute factor, Sum&& sum) const {
+    const V scale(factor);
+    if constexpr (kLog)
+      if (powers_are_normal())
+        return write_each(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
+          return normal_log_softmax_grad<In>(a, b, sum(j), scale);
+        });
+    if (factor == Compute(1))  // the same bits
+      return write_each(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
+        return softmax_grad<kLog, In>(a, b, sum(j));
+      });
+    write_each(dx, [&](int j, V a, V b)
+                       TWINOPS_INLINE_BODY { return softmax_grad<kLog, In>(a, b, sum(j), scale); });
+  }
+
   template <class Out, class Gradient>
-  TWINOPS_INLINE void write(Out* dx, Gradient&& of) const {
-    const auto gradient = [&](const In* from_y, const In* from_dy) TWINOPS_INLINE_BODY {
-      return of(load<Isa>(from_y), load<Isa>(from_dy));
+  TWINOPS_INLINE void write_each(Out* dx, Gradient&& of) const {
+    const auto gradient = [&](int j, const In* from_y, const In* from_dy) TWINOPS_INLINE_BODY {
+      return of(j, load<Isa>(from_y), load<Isa>(from_dy));
     };
     const int count = n;
     if (count < kLanes) {
@@ -86,14 +103,14 @@ struct GradRun {
       alignas(64) Out out[kLanes];
       copy_few<kLanes>(few[0], y, count);
       copy_few<kLanes>(few[1], dy, count);
-      store<Isa>(out, gradient(few[0], few[1]));
+      store<Isa>(out, gradient(0, few[0], few[1]));
       return copy_few<kLanes>(dx, out, count);
     }
     // The last vector overlaps the one before it, which may overwrite what it is made of.
     const int at_last = count - kLanes;
-    const V last = gradient(y + at_last, dy + at_last);
+    const V last = gradient(at_last, y + at_last, dy + at_last);
 #pragma GCC unroll 4
-    for (int j = 0; j < at_last; j += kLanes) store<Isa>(dx + j, gradient(y + j, dy + j));
+    for (int j = 0; j < at_last; j += kLanes) store<Isa>(dx + j, gradient(j, y + j, dy + j));
     store<Isa>(dx + at_last, last);
   }
 };

@@ -25,16 +25,17 @@ class SoftmaxRowGroup {
   using V = Vec<Compute, Isa>;
   static constexpr int kRows = V::kLanes;
 
-  // Of rows of `columns` elements, 1 to kGroupColumns. together: outputs are one run, and streamed.
-  SoftmaxRowGroup(int columns, bool together)
-      : columns_(columns), pitch_(padded<Compute, Isa>(columns)), together_(together) {}
+  // Of rows of `columns` elements, 1 to kGroupColumns. out: the view of one of their outputs, whose
+  // step is 1. together: outputs are one run, and streamed.
+  SoftmaxRowGroup(int columns, RowView<Out, Isa> out, bool together)
+      : columns_(columns), pitch_(padded<Compute, Isa>(columns)), out_(out), together_(together) {}
 
   // x, out: where each of kRows rows begins. False, and nothing is written, where one of them is
   // not an ordinary row.
-  TWINOPS_INLINE bool run(const In* const* x, const RowView<Out, Isa>* out) {
-    // Of their own, so that no store below can be one to them.
+  TWINOPS_INLINE bool run(const In* const* x, Out* const* out) {
+    // Copies: members would be read again after every vector that is stored, which may be to them.
     const int columns = columns_, pitch = pitch_;
-    const bool cold = out[0].cold;
+    const bool together = together_, cold = out_.cold, streamed = out_.streamed;
     V of_rows[kRows];
     for (int r = 0; r < kRows; ++r) of_rows[r] = read(x[r], columns, values_ + r * pitch);
     const V max = largest_across(of_rows);
@@ -42,7 +43,7 @@ class SoftmaxRowGroup {
     save(low_, scale.low);
     save(magic_, scale.magic);
     for (int r = 0; r < kRows; ++r) {
-      if (cold) fetch_to_write(out[r], columns);
+      if (cold) fetch_to_write(RowView<Out, Isa>{out[r], 1}, columns);
       const LaneScale<V> of_row{V(low_[r]), V(magic_[r])};
       const Compute* const from = values_ + r * pitch;
       of_rows[r] = fold_saved<Compute, Isa>(
@@ -63,7 +64,7 @@ class SoftmaxRowGroup {
     }
     for (int r = 0; r < kRows; ++r) {
       const V last(last_[r]), of_row(kLog ? max_[r] : Compute(0));
-      const RowView<Out, Isa> to = together_ ? RowView<Out, Isa>{run_ + r * columns, 1} : out[r];
+      const RowView<Out, Isa> to{together ? run_ + r * columns : out[r], 1, streamed && !together};
       const Compute* const from = values_ + r * pitch;
       write_chunk<true, true>(to, 0, columns, [&](int j) TWINOPS_INLINE_BODY {
         const V value = load<Isa>(from + j);
@@ -73,7 +74,7 @@ class SoftmaxRowGroup {
           return value * last;
       });
     }
-    if (together_) stream_elements<Isa>(out[0].data, run_, kRows * columns);
+    if (together) stream_elements<Isa>(out[0], run_, kRows * columns);
     return true;
   }
 
@@ -105,6 +106,7 @@ class SoftmaxRowGroup {
 
   static constexpr int kRoom = kGroupColumns<Compute>;
   int columns_, pitch_;
+  RowView<Out, Isa> out_;
   bool together_;
   alignas(64) Compute low_[kRows], magic_[kRows], max_[kRows], last_[kRows];
   alignas(64) Compute values_[kRows * kRoom];      // softmax: then the weights

@@ -2,10 +2,10 @@
 // compiled once an instruction set include this.
 //
 // Memory: a row whose weights can wait is read once: in the output itself, which is of their type
-// and does not go past the caches, up to kKeptMaxima chunks, and else, up to kKept, in a buffer of
-// the thread. A longer one is read twice. Elements beyond a row's columns are not read at all.
-// Order: docs/softmax.md. Tried and left: weights in an output that no cache holds, which is one
-// more trip to memory than a second exp costs.
+// and does not go past the caches, and else, the first kKept chunks of a whole row, in a buffer of
+// the thread. Others are read twice. Elements beyond a row's columns are not read at all. Order:
+// docs/softmax.md. Tried and left: weights in an output that no cache holds, which is one more trip
+// to memory than a second exp costs.
 #pragma once
 
 #include "kernels_cpu/softmax_chunk.hpp"
@@ -13,16 +13,15 @@
 
 namespace twinops {
 
-// Chunks whose weights wait in a buffer: 128 KiB of the stack; and anywhere.
+// Chunks whose weights wait in a buffer: 128 KiB of the stack.
 template <class F>
 inline constexpr int kKept = 128 / static_cast<int>(sizeof(F));
-inline constexpr int kKeptMaxima = 1024;
 
 // Whether rows of so many chunks are read once only if their output is not streamed. Then it pays:
 // on a Zen 3, AVX2, 2^23 floats in rows of 65 536 columns 5.8 to 4.7 ms, of 262 144 6.4 to 4.8.
 template <class In, class Out>
 inline bool waits_in_output(std::int64_t chunks) {
-  return std::is_same_v<Out, compute_t<In>> && chunks > kKept<Out> && chunks <= kKeptMaxima;
+  return std::is_same_v<Out, compute_t<In>> && chunks > kKept<Out> && chunks <= kWholeChunks;
 }
 
 // Sink: where results go.
@@ -40,14 +39,14 @@ class SoftmaxRows {
   using Part = SoftmaxPart<Compute>;
   template <int kWaiting>
   struct Weights {  // of the first chunks of a row, then of one that does not wait
-    static constexpr int kChunks = kWaiting, kMaxima = kWaiting == 0 ? 0 : kKeptMaxima;
-    alignas(64) Compute weights[(kChunks + 1) * kFoldChunk];
-    Compute max[kMaxima == 0 ? 1 : kMaxima];
+    explicit Weights(Compute* maxima) : max(maxima) {}
+    Compute* max;  // of each chunk whose weights wait, here or in the output
+    alignas(64) Compute weights[(kWaiting + 1) * kFoldChunk];
 
-    TWINOPS_INLINE Compute* scratch() { return weights + kChunks * kFoldChunk; }
+    TWINOPS_INLINE Compute* scratch() { return weights + kWaiting * kFoldChunk; }
   };
-  using Buffer = Weights<kLog ? 0 : kKept<Compute>>;
-  using NoBuffer = Weights<0>;
+  using Kept = Weights<kLog ? 0 : kKept<Compute>>;
+  using CutKept = Weights<0>;
 
   SoftmaxRows(const SoftmaxArguments& a, const Sink& sink)
       : a_(a), sink_(sink), plain_(a.is_plain()) {}
@@ -65,26 +64,12 @@ class SoftmaxRows {
     const Row row = at(index);
     alignas(64) Compute weights[kFoldChunk];
     if (plain_ && a_.rows.step[1] == 1 && plain_short_row(row, weights)) return;
-    const int n = row.x.used(0);
-    Compute shift(0);
-    Part part = Chunk::part(row.x, 0, n, shift, weights);
-    RowKind kind = kind_of_row(part.max);
-    if (kind == RowKind::far) [[unlikely]] {
-      shift = part.max;
-      part = Chunk::part(row.x, 0, n, shift, weights);
-      kind = kind_of_row(part.max);
-    }
-    if (kind != RowKind::ordinary) return write_special(row, kind, 0, 1);
-    if constexpr (kLog)
-      write_logs(row, 0, n, shift, part.max, log_of_sum<In>(part), weights);
-    else
-      write_weights(row, 0, n, weights, Compute(1) / part.sum);
-    write_rest(row, 0, n);
+    any_short_row(row, weights);
   }
 
-  template <class Kept>
+  template <int kWaiting>
   Part reduce(std::int64_t index, std::int64_t begin, std::int64_t end, Compute shift,
-              Kept& kept) const {
+              Weights<kWaiting>& kept) const {
     const Row row = at(index);
     ChunkTree<Part> tree;
     for (std::int64_t c = begin; c < end; ++c) {
@@ -101,9 +86,9 @@ class SoftmaxRows {
   bool is_far(const Part& part) const { return kind_of_row(part.max) == RowKind::far; }
   Compute shift_of(const Part& part) const { return part.max; }
 
-  template <class Kept>
+  template <int kWaiting>
   void write(std::int64_t index, std::int64_t begin, std::int64_t end, const Part& part,
-             Compute shift, Kept& kept) const {
+             Compute shift, Weights<kWaiting>& kept) const {
     const Row row = at(index);
     const RowKind kind = kind_of_row(part.max);
     if (kind != RowKind::ordinary) return write_special(row, kind, begin, end);
@@ -131,28 +116,27 @@ class SoftmaxRows {
   };
 
   // Where the weights of chunk c wait until the row's sum is known; null where they do not.
-  template <class Kept>
-  TWINOPS_INLINE Compute* place(const Row& row, std::int64_t c, int n, Kept& kept) const {
-    if constexpr (Kept::kMaxima != 0) {
-      if (c >= Kept::kMaxima) return nullptr;
-      if constexpr (requires { row.out.template room<Compute>(0); })
-        if (n == kFoldChunk && a_.out != a_.x)
-          if (Compute* const room = row.out.template room<Compute>(c * kFoldChunk)) return room;
-      if (c < Kept::kChunks) return kept.weights + c * kFoldChunk;
-    }
+  template <int kWaiting>
+  TWINOPS_INLINE Compute* place(const Row& row, std::int64_t c, int n,
+                                Weights<kWaiting>& kept) const {
+    if constexpr (!kLog && requires { row.out.template room<Compute>(0); })
+      if (n == kFoldChunk && a_.out != a_.x)
+        if (Compute* const room = row.out.template room<Compute>(c * kFoldChunk)) return room;
+    if constexpr (kWaiting != 0)
+      if (c < kWaiting) return kept.weights + c * kFoldChunk;
     return nullptr;
   }
   // Rows as many at once as are short enough for it. Returns the first that is left.
   TWINOPS_INLINE std::int64_t row_groups(std::int64_t begin, std::int64_t end) const {
     using Group = SoftmaxRowGroup<Isa, kLog, In, typename Sink::Element>;
-    Group group(static_cast<int>(a_.rows.length), sink_.streamed && sink_.gapless);
+    Group group(static_cast<int>(a_.rows.length), sink_.view(0), sink_.streamed && sink_.gapless);
     for (; begin + Group::kRows <= end; begin += Group::kRows) {
       const In* x[Group::kRows];
-      RowView<typename Sink::Element, Isa> out[Group::kRows];
+      typename Sink::Element* out[Group::kRows];
       for (int r = 0; r < Group::kRows; ++r) {
         const RowOffsets<2> offsets = row_offsets(a_.rows.outer, begin + r);
         x[r] = static_cast<const In*>(a_.x) + offsets.of[1];
-        out[r] = sink_.view(offsets.of[0]);
+        out[r] = sink_.view(offsets.of[0]).data;
       }
       if (group.run(x, out)) continue;
       for (int r = 0; r < Group::kRows; ++r) short_row(begin + r);
@@ -164,6 +148,25 @@ class SoftmaxRows {
     return {masked_row<In, Isa>(a_, index, offsets.of[1]), sink_.row(index, offsets.of[0])};
   }
 
+  // Any row of up to a chunk. Not inlined: beside its code that of plain rows came out a twelfth
+  // slower.
+  [[gnu::noinline]] void any_short_row(const Row& row, Compute* weights) const {
+    const int n = row.x.used(0);
+    Compute shift(0);
+    Part part = Chunk::part(row.x, 0, n, shift, weights);
+    RowKind kind = kind_of_row(part.max);
+    if (kind == RowKind::far) [[unlikely]] {
+      shift = part.max;
+      part = Chunk::part(row.x, 0, n, shift, weights);
+      kind = kind_of_row(part.max);
+    }
+    if (kind != RowKind::ordinary) return write_special(row, kind, 0, 1);
+    if constexpr (kLog)
+      write_logs(row, 0, n, shift, part.max, log_of_sum<In>(part), weights);
+    else
+      write_weights(row, 0, n, weights, Compute(1) / part.sum);
+    write_rest(row, 0, n);
+  }
   // A row of up to a chunk that begins in x, as it is, its last vector filled up with -infinity.
   // False, and nothing is written, where it is not an ordinary one.
   TWINOPS_INLINE bool plain_short_row(const Row& row, Compute* weights) const {

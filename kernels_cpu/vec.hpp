@@ -52,17 +52,18 @@ struct Vec {
 
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   TWINOPS_INLINE friend Vec exponent_bits(Vec t, Bits add) {
-    using BitBatch = xsimd::batch<Bits, TWINOPS_ARCH>;
-    constexpr int kShift = sizeof(T) == 4 ? 23 : 52;
-    // Not xsimd's bitwise_cast: its template argument changed between releases.
-    const BitBatch bits = twinops::bit_cast<BitBatch>(t.v);
-    return {twinops::bit_cast<Batch>((bits << kShift) + BitBatch(add))};
+    return {twinops::bit_cast<Batch>(t.low_bits_as_exponent() + BitBatch(add))};
   }
   TWINOPS_INLINE friend Vec exponent_added(Vec y, Vec t) {
-    using BitBatch = xsimd::batch<Bits, TWINOPS_ARCH>;
+    return {twinops::bit_cast<Batch>(twinops::bit_cast<BitBatch>(y.v) + t.low_bits_as_exponent())};
+  }
+
+ private:
+  using BitBatch = xsimd::batch<Bits, TWINOPS_ARCH>;
+  TWINOPS_INLINE BitBatch low_bits_as_exponent() const {
     constexpr int kShift = sizeof(T) == 4 ? 23 : 52;
-    const BitBatch bits = twinops::bit_cast<BitBatch>(t.v);
-    return {twinops::bit_cast<Batch>(twinops::bit_cast<BitBatch>(y.v) + (bits << kShift))};
+    // Not xsimd's bitwise_cast: its template argument changed between releases.
+    return twinops::bit_cast<BitBatch>(v) << kShift;
   }
 };
 

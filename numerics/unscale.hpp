@@ -33,11 +33,11 @@ TWINOPS_INLINE constexpr auto is_finite(V y) {
   return abs(y) < V(kOverflow<T>);
 }
 
-// A number that is finite in T only if these four are: no sum of sizes is rounded to less than one
-// of them. It may be infinite where they are not.
-template <class V>
-TWINOPS_INLINE constexpr V sum_of_sizes(V a, V b, V c, V d) {
-  return (abs(a) + abs(b)) + (abs(c) + abs(d));
+// Four at one look: they are finite in T if this says so, for no sum of sizes is rounded to less
+// than one of them. Where their sum alone is not, it says no.
+template <class T, class V>
+TWINOPS_INLINE constexpr auto are_surely_finite(V a, V b, V c, V d) {
+  return (abs(a) + abs(b)) + (abs(c) + abs(d)) < V(kOverflow<T>);
 }
 
 }  // namespace twinops

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Two builds of libtwinops.so by turns on the CPU: whether a change made the softmax family faster,
+and that it left every bit as it was. It needs nothing but Python.
+
+  git worktree add ../before COMMIT; build it there as here; then
+  python3 benchmarks/before_and_now.py ../before/build/release/libtwinops.so
+      [--now build/release/libtwinops.so] [--operators softmax,...] [--types float32,...]
+      [--columns 64,...] [--elements 65536,...] [--inner 1,...] [--threads 1]
+
+A figure is the tenth percentile of many turns. --inner n, n > 1: the rows lie along axis 1 of
+[rows / n, columns, n]. Exit status 1 where a bit differs.
+"""
+import argparse
+import ctypes
+import itertools
+import os
+import random
+import struct
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+from twinops._call import Call, view  # noqa: E402
+
+# DLPack's code and bits.
+TYPES = {"float16": (2, 16), "bfloat16": (4, 16), "float32": (2, 32), "float64": (2, 64)}
+OPERATORS = ["softmax", "log_softmax", "softmax_grad", "log_softmax_grad"]
+LINE = 64
+
+
+class Tensor:
+    """Elements from a line on, in memory of its own."""
+
+    def __init__(self, kind, shape):
+        count = 1
+        for size in shape:
+            count *= size
+        self.bytes = count * TYPES[kind][1] // 8
+        self.memory = (ctypes.c_char * (self.bytes + LINE))()
+        address = ctypes.addressof(self.memory)
+        self.address = address + -address % LINE
+        self.view = view(self.address, TYPES[kind], shape)
+
+    def fill(self, kind, spread):
+        """Normal deviates, the same after every 8191 of them."""
+        numbers = [random.gauss(0, spread) for _ in range(8191)]
+        if kind == "bfloat16":
+            piece = b"".join(struct.pack("<f", n)[2:] for n in numbers)
+        else:
+            code = {"float16": "e", "float32": "f", "float64": "d"}[kind]
+            piece = struct.pack(f"<{len(numbers)}{code}", *numbers)
+        for at in range(0, self.bytes, len(piece)):
+            ctypes.memmove(self.address + at, piece, min(len(piece), self.bytes - at))
+        return self
+
+    def equals(self, other):
+        compare = ctypes.CDLL(None).memcmp
+        compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+        return compare(self.address, other.address, self.bytes) == 0
+
+
+def turns(calls, seconds):
+    """The tenth percentile of each call's time, in microseconds."""
+    times, spent = [[] for _ in calls], 0.0
+    while spent < seconds or len(times[0]) < 3:
+        for call, of in zip(calls, times):
+            begin = time.perf_counter()
+            call()
+            of.append(time.perf_counter() - begin)
+            spent += of[-1]
+    return [sorted(of)[len(of) // 10] * 1e6 for of in times]
+
+
+def compare(libraries, op, kind, columns, elements, inner, options):
+    """One line; whether the bits are equal."""
+    rows = elements // columns
+    shape = (rows, columns) if inner == 1 else (max(1, rows // inner), columns, inner)
+    attributes = dict(axis=1)
+    x = Tensor(kind, shape).fill(kind, 4)
+    inputs, result = dict(x=x), "out"
+    if op.endswith("_grad"):
+        y = Tensor(kind, shape)
+        Call(libraries[0], op[:-5], dict(x=x.view, out=y.view), attributes)()
+        inputs, result = dict(y=y, dy=Tensor(kind, shape).fill(kind, 1)), "dx"
+    results = [Tensor(kind, shape) for _ in libraries]
+    calls = [Call(library, op, {name: t.view for name, t in {**inputs, result: to}.items()},
+                  attributes, threads=options.threads)
+             for library, to in zip(libraries, results)]
+    before, now = turns(calls, options.seconds)
+    equal = results[0].equals(results[1])
+    print(f"{kind:9} {'x'.join(map(str, shape)):18} {op:17} {before:10.1f} {now:10.1f} us "
+          f"{before / now:6.2f}{'' if equal else '  BITS DIFFER'}", flush=True)
+    return equal
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("before")
+    parser.add_argument("--now", default=os.path.join(ROOT, "build", "release", "libtwinops.so"))
+    parser.add_argument("--operators", default=",".join(OPERATORS))
+    parser.add_argument("--types", default="float32,bfloat16")
+    parser.add_argument("--columns", default="10,64,256,1000,4096,65536")
+    parser.add_argument("--elements", default="65536,8388608")
+    parser.add_argument("--inner", default="1", help="neighbouring rows that lie side by side")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of each line")
+    options = parser.parse_args()
+    libraries = [ctypes.CDLL(os.path.abspath(path)) for path in (options.before, options.now)]
+    print(f"{'type':9} {'shape':18} {'operator':17} {'before':>10} {'now':>10}     ratio")
+    numbers = ([int(n) for n in text.split(",")]
+               for text in (options.elements, options.columns, options.inner))
+    equal = True
+    for kind, elements, columns, inner, op in itertools.product(options.types.split(","), *numbers,
+                                                                options.operators.split(",")):
+        equal &= compare(libraries, op, kind, columns, elements, inner, options)
+    sys.exit(0 if equal else 1)
+
+
+if __name__ == "__main__":
+    main()
