@@ -5,7 +5,8 @@
 // once. What does not lie one after the other is gathered into runs, which are all that a row is
 // made of. Short rows go as many at once as a vector has lanes, which fold their sums together.
 // Order: docs/softmax.md. Tried and left: results of short rows streamed together, which on a Zen 3
-// loses as often as it gains.
+// loses as often as it gains; y and dy of the next group fetched, which on a Zen 3 gains up to a
+// fifth from 256 columns on and loses a twentieth below, and on a Xeon loses a tenth at 512.
 #pragma once
 
 #include "kernels_cpu/across.hpp"
