@@ -49,18 +49,6 @@ void for_each_tile(const Kernel& kernel, Execution& execution, const Rows<N>& ro
   });
 }
 
-// Calls f(i, vector) for n neighbours, +0 in the places up to a vector's end.
-template <class Isa, class T, class Step>
-TWINOPS_INLINE void read_run(const T* x, int n, Step&& f) {
-  constexpr int kLanes = compute_vec<T, Isa>::kLanes;
-  int i = 0;
-  for (; i + kLanes <= n; i += kLanes) f(i, load<Isa>(x + i));
-  if (i == n) return;
-  T few[kLanes] = {};
-  copy_few<kLanes>(few, x + i, n - i);
-  f(i, load<Isa>(few));
-}
-
 // How many vectors, or runs, are added before any sum is stored.
 inline constexpr int kAddedAtOnce = 8;
 

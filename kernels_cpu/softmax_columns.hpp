@@ -122,7 +122,7 @@ class SoftmaxColumns {
   template <bool kSave>
   TWINOPS_INLINE void add_up(Tile& t, int n) const {
     const int pitch = t.pitch;
-    if (pitch == V::kLanes) {
+    if (pitch == V::kLanes) {  // its scales stay in registers; as runs, a seventh to a third slower
       const LaneScale<V> scale = t.scale(0);
       const V sum = fold_lanewise<Compute, Isa>(n, [&](int j) TWINOPS_INLINE_BODY {
         const V w = weight<In>(load<Isa>(t.values + j * V::kLanes), scale);
