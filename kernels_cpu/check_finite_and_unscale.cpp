@@ -1,8 +1,8 @@
 // Memory: each element is read once and written once. Order: none; whether anything was found is an
-// OR. Values wait in registers for one look at a block of them, at the sum of their sizes: where
-// that is finite, as nearly always, so are they, and none needs the canonical NaN. All else is a
-// function of its own, whose registers the loop would miss (65 536 floats in L2 of a Zen 3 6.9 us
-// in place of 9.8).
+// OR. Values wait in registers for one look at a block of them, at their sum or that of their
+// squares: where that is finite, as nearly always, so are they, and none needs the canonical NaN.
+// All else is a function of its own, whose registers the loop would miss (65 536 floats in L2 of a
+// Zen 3 6.9 us in place of 9.8). Two vectors of bfloat16 lie in one of words, and no lane is moved.
 //
 // Elements of 16 bits take so long that the processor alone does not look far enough ahead: lines 2
 // kB further on are fetched. There, 2^24 of float16 from memory, share of a scale loop: without
@@ -12,8 +12,8 @@
 // Tried and left, there: the same for wider elements (307 200 floats from L3 a twentieth slower);
 // the first lines of the page behind where a page begins (in a loop of its own 30 us in place of
 // 25); the start of every next stretch, also of one that begins where this one ends (300 of 1000
-// floats a twentieth to a fifth slower). Elsewhere: squares in place of sizes (float16 a tenth
-// faster where all lies in L2, by fused multiply-adds, which SSE2 has not).
+// floats a twentieth to a fifth slower). On a Zen 5: sums of sizes (four instructions more of 22
+// for four vectors), all halves of a sum by pairs (16 bits a twentieth slower).
 #include "operators/check_finite_and_unscale.hpp"
 
 #include "kernels_cpu/kernel.hpp"
@@ -25,7 +25,10 @@
 namespace twinops {
 namespace {
 
-constexpr int kBlock = 4;  // vectors
+// Vectors of V that are looked at together: 256 bytes of what is computed in, for twice as many of
+// AVX-512 were a tenth slower (20 000 of 256 floats, Zen 5).
+template <class V>
+constexpr int kBlock = sizeof(V) < 64 ? 8 : 4;
 
 // Fetches the first lines of the stretch behind, where the processor will not guess them: unless it
 // begins near the end of this one.
@@ -34,8 +37,8 @@ TWINOPS_INLINE void fetch_start(const Stretch& behind, const T* end) {
   constexpr std::uintptr_t kNear = 1024, kLine = 64, kFirst = 4 * kLine;  // bytes
   const auto start = reinterpret_cast<std::uintptr_t>(behind.x);
   if (start - reinterpret_cast<std::uintptr_t>(end) < kNear) return;
-  const auto bytes = static_cast<std::uintptr_t>(behind.elements) * sizeof(T);
-  for (std::uintptr_t b = 0; b < kFirst && b < bytes; b += kLine)
+  if (static_cast<std::uintptr_t>(behind.elements) * sizeof(T) < kFirst) return;
+  for (std::uintptr_t b = 0; b < kFirst; b += kLine)
     __builtin_prefetch(reinterpret_cast<const void*>(start + b));
 }
 
@@ -65,14 +68,14 @@ TWINOPS_INLINE bool unscale_vectors(const T* x, T* out, std::int64_t n, compute_
 template <class Isa, class T>
 [[gnu::noinline]] bool unscale_block(const T* x, T* out, compute_t<T> inverse, bool check_input) {
   using V = compute_vec<T, Isa>;
-  return unscale_vectors<Isa>(x, out, kBlock * V::kLanes, V(inverse), check_input);
+  return unscale_vectors<Isa>(x, out, kBlock<V> * V::kLanes, V(inverse), check_input);
 }
 
 // Returns whether a value was found that is not finite.
 template <class Isa, class T>
 bool unscale_stretches(const Stretches& stretches, compute_t<T> inverse_scale, bool check_input) {
   using V = compute_vec<T, Isa>;
-  constexpr std::int64_t kStep = std::int64_t{kBlock} * V::kLanes;
+  constexpr std::int64_t kStep = std::int64_t{kBlock<V>} * V::kLanes;
   const V inverse(inverse_scale);
   bool found = false;
   const Stretch *s = stretches.first, *const last = s + stretches.count - 1;
@@ -84,11 +87,15 @@ bool unscale_stretches(const Stretches& stretches, compute_t<T> inverse_scale, b
     std::int64_t i = 0;
     for (; i + kStep <= n; i += kStep) {
       if constexpr (sizeof(T) == 2) fetch_ahead<kStep>(x + i, n - i);
-      V y[kBlock];
-      for (int k = 0; k < kBlock; ++k) y[k] = unscale(load<Isa>(x + i + k * V::kLanes), inverse);
+      V y[kBlock<V>];
+      for (int k = 0; k < kBlock<V>; k += 2) {
+        load_two<Isa>(x + i + k * V::kLanes, y[k], y[k + 1]);
+        for (V* const v : {y + k, y + k + 1}) *v = unscale(*v, inverse);
+      }
       // Nearly always; then what was read was finite too, and there is no NaN to make canonical.
-      if (xsimd::all(are_surely_finite<T>(y[0], y[1], y[2], y[3]).m)) [[likely]] {
-        for (int k = 0; k < kBlock; ++k) store_canonical<Isa>(out + i + k * V::kLanes, y[k]);
+      if (xsimd::all(are_surely_finite<T>(y).m)) [[likely]] {
+        for (int k = 0; k < kBlock<V>; k += 2)
+          store_two_numbers<Isa>(out + i + k * V::kLanes, y[k], y[k + 1]);
       } else {
         found |= unscale_block<Isa>(x + i, out + i, inverse_scale, check_input);
       }
@@ -107,7 +114,8 @@ void run_cpu<CheckFiniteAndUnscale, isa::TWINOPS_ISA>(
   // One division for the call, not one for each of many small tensors.
   const auto inverse_float = inverse_scale<float>(scale);
   const auto inverse_double = inverse_scale<double>(scale);
-  const auto unscale_all = [&](const Stretches& stretches) {
+  const auto unscale_all = [inverse_float, inverse_double,
+                            check_input = arguments.check_input](const Stretches& stretches) {
     bool found = false;
     with_floating_type(stretches.type, [&]<class T>(TypeTag<T>) {
       compute_t<T> inverse;
@@ -115,7 +123,7 @@ void run_cpu<CheckFiniteAndUnscale, isa::TWINOPS_ISA>(
         inverse = inverse_double;
       else
         inverse = inverse_float;
-      found = unscale_stretches<isa::TWINOPS_ISA, T>(stretches, inverse, arguments.check_input);
+      found = unscale_stretches<isa::TWINOPS_ISA, T>(stretches, inverse, check_input);
     });
     return found;
   };

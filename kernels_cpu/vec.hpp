@@ -49,6 +49,13 @@ struct Vec {
   // a where a is NaN.
   TWINOPS_INLINE friend Vec larger(Vec a, Vec b) { return {isa::larger(a.v, b.v)}; }
   TWINOPS_INLINE friend Vec fma(Vec a, Vec b, Vec c) { return {isa::fused(a.v, b.v, c.v)}; }
+  // a * b + c, rounded once or twice, as is faster: for what decides, not for what is kept.
+  TWINOPS_INLINE friend Vec multiply_add(Vec a, Vec b, Vec c) {
+    if constexpr (isa::kHasFused)
+      return fma(a, b, c);
+    else
+      return a * b + c;
+  }
 
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   TWINOPS_INLINE friend Vec exponent_bits(Vec t, Bits add) {
@@ -84,6 +91,18 @@ TWINOPS_INLINE compute_vec<T, Isa> load(const T* x) {
     return {compute_vec<T, Isa>::Batch::load_unaligned(x)};
 }
 
+// Two vectors of consecutive elements, which lie in them in an order that costs least: for what
+// treats every element alike.
+template <class Isa, class T>
+TWINOPS_INLINE void load_two(const T* x, compute_vec<T, Isa>& a, compute_vec<T, Isa>& b) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    isa::load_two_widened(x, a.v, b.v);
+  } else {
+    a = load<Isa>(x);
+    b = load<Isa>(x + a.kLanes);
+  }
+}
+
 // One rounding. y holds no NaN but the canonical one.
 template <class Isa, class T>
 TWINOPS_INLINE void store_canonical(T* out, compute_vec<T, Isa> y) {
@@ -91,6 +110,17 @@ TWINOPS_INLINE void store_canonical(T* out, compute_vec<T, Isa> y) {
     isa::store_narrowed(out, y.v);
   else
     y.v.store_unaligned(out);
+}
+
+// The reverse of load_two. No lane is a NaN.
+template <class Isa, class T>
+TWINOPS_INLINE void store_two_numbers(T* out, compute_vec<T, Isa> a, compute_vec<T, Isa> b) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    isa::store_two_narrowed(out, a.v, b.v);
+  } else {
+    store_canonical<Isa>(out, a);
+    store_canonical<Isa>(out + a.kLanes, b);
+  }
 }
 
 // The canonical NaN, then one rounding.

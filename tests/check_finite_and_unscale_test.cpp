@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "numerics/float16.hpp"
 #include "tests/support/raw_call.hpp"
 #include "twinops/twinops.hpp"
 
@@ -114,6 +115,35 @@ TEST_P(Unscale, StoresOneNan) {
   EXPECT_TRUE(std::isnan(one(kInf)));
 }
 
+// Every float16 and bfloat16, in whole blocks of vectors and in vectors that are left over. Times
+// 1.5, half of the odd ones are ties.
+TEST_P(Unscale, EveryHalf) {
+  std::vector<float> inverses = {1.5f, 1.0f, 0x1p-10f, 0x1p+96f, 0x1p-120f};
+  for (int k = 0; k < 30; ++k) inverses.push_back(std::ldexp(1.0f + 0.0327f * k, 7 * k - 100));
+  const auto every = [&]<class Half>(Half, DLDataType type) {
+    std::vector<Half> x(65536), out(65536);
+    Tensors one = {{x.data(), type, {65536}}}, one_out = {{out.data(), type, {65536}}};
+    Tensors many, many_out;
+    for (std::uint32_t bits = 0; bits < 65536; ++bits)
+      x[bits].bits = static_cast<std::uint16_t>(bits);
+    for (int i = 0; i < 65536; i += 16) {  // backwards, or they would be one
+      many.push_back({x.data() + 65520 - i, type, {16}});
+      many_out.push_back({out.data() + 65520 - i, type, {16}});
+    }
+    for (const float by : inverses) {
+      scale = 1 / by;
+      const auto inverse = static_cast<float>(1.0 / scale);
+      for (const bool whole : {true, false}) {
+        run(whole ? one : many, whole ? one_out : many_out);
+        for (std::size_t i = 0; i < 65536; ++i)
+          ASSERT_EQ(out[i].bits, narrow<Half>(widen(x[i]) * inverse).bits) << i << " / " << scale;
+      }
+    }
+  };
+  every(float16{}, kFloat16);
+  every(bfloat16{}, kBfloat16);
+}
+
 TEST_P(Unscale, ChecksWhatIsStored) {
   one(kInf);
   EXPECT_TRUE(found);
@@ -219,18 +249,23 @@ TEST_P(Unscale, EverythingIsWrittenWhateverIsFound) {
 }
 
 TEST_P(Unscale, ANonFiniteValueAnywhereIsFound) {
-  for (int n : {1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65}) {
-    for (int at = 0; at < n; ++at) {
-      std::vector<float> x(n, 8);
-      x[at] = at % 2 == 0 ? kInf : kNan;
+  const auto in = [&]<class T>(std::vector<T> eight,
+                               std::initializer_list<std::type_identity_t<T>> values,
+                               DLDataType type) {  // infinities of both signs, a NaN
+    const auto n = static_cast<std::int64_t>(eight.size());
+    for (std::int64_t at = -1; at < n; ++at) {
+      std::vector<T> x = eight;
+      if (at >= 0) x[at] = values.begin()[at % 3];
       found = false;
-      run({{x.data(), {n}}}, {{x.data(), {n}}});
-      ASSERT_TRUE(found) << at << " of " << n;
+      run({{x.data(), type, {n}}}, {{x.data(), type, {n}}});
+      ASSERT_EQ(found, at >= 0) << at << " of " << n;
     }
-    std::vector<float> x(n, 8);
-    found = false;
-    run({{x.data(), {n}}}, {{x.data(), {n}}});
-    ASSERT_FALSE(found) << n;
+  };
+  for (const std::size_t n : {1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 192}) {
+    in(std::vector<float>(n, 8), {kInf, -kInf, kNan}, kFloat32);
+    in(std::vector<double>(n, 8), {kInf, -kInf, kNan}, kFloat64);
+    in(std::vector<std::uint16_t>(n, 0x4800), {0x7c00, 0xfc00, 0x7e00}, kFloat16);
+    in(std::vector<std::uint16_t>(n, 0x4100), {0x7f80, 0xff80, 0x7fc0}, kBfloat16);
   }
 }
 

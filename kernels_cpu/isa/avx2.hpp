@@ -19,18 +19,35 @@ TWINOPS_INLINE __m256 load_widened(const bfloat16* p) {
   const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(words), 16));
 }
+// Rounded in the upper half of each lane: a tie moves on where the last place is odd.
+TWINOPS_INLINE __m256i round_upper(__m256i u) {
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+  return _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+}
 TWINOPS_INLINE void store_narrowed(bfloat16* p, __m256 v) {
-  const __m256i u = _mm256_castps_si256(v), upper = _mm256_srli_epi32(u, 16);
-  const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
-  const __m256i bias = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-  const __m256i rounded =
-      _mm256_blendv_epi8(_mm256_srli_epi32(_mm256_add_epi32(u, bias), 16), upper, nan);
+  // The canonical NaN, the greatest of integers, would overflow: it is cut to one that rounds to
+  // it.
+  const __m256i u = _mm256_min_epi32(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fff7fff));
+  const __m256i rounded = _mm256_srli_epi32(round_upper(u), 16);
   const __m128i words =
       _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), words);
 }
 
+template <class Batch>
+TWINOPS_INLINE void load_two_widened(const bfloat16* p, Batch& even, Batch& odd) {
+  const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  even = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
+  odd =
+      _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
+}
+TWINOPS_INLINE void store_two_narrowed(bfloat16* p, __m256 even, __m256 odd) {
+  const __m256i low = _mm256_srli_epi32(round_upper(_mm256_castps_si256(even)), 16);
+  const __m256i high = round_upper(_mm256_castps_si256(odd));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_blend_epi16(low, high, 0xaa));
+}
+
+constexpr bool kHasFused = true;
 TWINOPS_INLINE __m256 fused(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
 TWINOPS_INLINE __m256d fused(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
 

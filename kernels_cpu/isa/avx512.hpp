@@ -19,16 +19,33 @@ TWINOPS_INLINE __m512 load_widened(const bfloat16* p) {
   const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
 }
+// Rounded in the upper half of each lane: a tie moves on where the last place is odd.
+TWINOPS_INLINE __m512i round_upper(__m512i u) {
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+  return _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+}
 TWINOPS_INLINE void store_narrowed(bfloat16* p, __m512 v) {
-  const __m512i u = _mm512_castps_si512(v), upper = _mm512_srli_epi32(u, 16);
-  const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
-  const __m512i bias = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
-  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-  const __m512i rounded =
-      _mm512_mask_mov_epi32(_mm512_srli_epi32(_mm512_add_epi32(u, bias), 16), nan, upper);
+  // The canonical NaN, the greatest of integers, would overflow: it is cut to one that rounds to
+  // it.
+  const __m512i u = _mm512_min_epi32(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fff7fff));
+  const __m512i rounded = _mm512_srli_epi32(round_upper(u), 16);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(rounded));
 }
 
+template <class Batch>
+TWINOPS_INLINE void load_two_widened(const bfloat16* p, Batch& even, Batch& odd) {
+  const __m512i words = _mm512_loadu_si512(p);
+  even = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+  odd =
+      _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
+}
+TWINOPS_INLINE void store_two_narrowed(bfloat16* p, __m512 even, __m512 odd) {
+  const __m512i low = _mm512_srli_epi32(round_upper(_mm512_castps_si512(even)), 16);
+  const __m512i high = round_upper(_mm512_castps_si512(odd));
+  _mm512_storeu_si512(p, _mm512_mask_mov_epi16(low, 0xaaaaaaaa, high));
+}
+
+constexpr bool kHasFused = true;
 TWINOPS_INLINE __m512 fused(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
 TWINOPS_INLINE __m512d fused(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
 

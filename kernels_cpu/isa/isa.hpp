@@ -2,7 +2,11 @@
 //   load_widened(p)       as many float16 or bfloat16 as a float vector has lanes, widened exactly
 //   store_narrowed(p, v)  the reverse, rounded to nearest even; v holds no NaN but the canonical
 //   one
+//   load_two_widened(p, even, odd), store_two_narrowed(p, even, odd)
+//                         the same of two vectors of bfloat16, which hold the elements of even and
+//                         of odd number; no lane is a NaN
 //   fused(a, b, c)        a * b + c, rounded once; a vector of floats or doubles
+//   kHasFused             whether that is an instruction
 //   larger(a, b)          the larger of each two; a where a is NaN
 //   fold_lanes(v)         the fold of a vector's lanes, the upper half onto the lower
 //   max_lanes(v)          the greatest of a vector without NaNs

@@ -19,13 +19,31 @@ TWINOPS_INLINE void store_narrowed(float16* p, float32x4_t v) {
 TWINOPS_INLINE float32x4_t load_widened(const bfloat16* p) {
   return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(&p->bits), 16));
 }
-TWINOPS_INLINE void store_narrowed(bfloat16* p, float32x4_t v) {
-  const uint32x4_t u = vreinterpretq_u32_f32(v);
+// Rounded in the upper half of each lane: a tie moves on where the last place is odd.
+TWINOPS_INLINE uint32x4_t round_upper(uint32x4_t u) {
   const uint32x4_t odd = vandq_u32(vshrq_n_u32(u, 16), vdupq_n_u32(1));
-  const uint32x4_t rounded = vaddq_u32(u, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
-  vst1_u16(&p->bits, vshrn_n_u32(vbslq_u32(vceqq_f32(v, v), rounded, u), 16));
+  return vaddq_u32(u, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+}
+TWINOPS_INLINE void store_narrowed(bfloat16* p, float32x4_t v) {
+  // The canonical NaN, the greatest of integers, would overflow: it is cut to one that rounds to
+  // it.
+  const int32x4_t u = vminq_s32(vreinterpretq_s32_f32(v), vdupq_n_s32(0x7fff7fff));
+  vst1_u16(&p->bits, vshrn_n_u32(round_upper(vreinterpretq_u32_s32(u)), 16));
 }
 
+template <class Batch>
+TWINOPS_INLINE void load_two_widened(const bfloat16* p, Batch& even, Batch& odd) {
+  const uint32x4_t words = vreinterpretq_u32_u16(vld1q_u16(&p->bits));
+  even = vreinterpretq_f32_u32(vshlq_n_u32(words, 16));
+  odd = vreinterpretq_f32_u32(vandq_u32(words, vdupq_n_u32(0xffff0000)));
+}
+TWINOPS_INLINE void store_two_narrowed(bfloat16* p, float32x4_t even, float32x4_t odd) {
+  const uint32x4_t low = round_upper(vreinterpretq_u32_f32(even));
+  const uint32x4_t high = round_upper(vreinterpretq_u32_f32(odd));
+  vst1q_u16(&p->bits, vreinterpretq_u16_u32(vsriq_n_u32(high, low, 16)));
+}
+
+constexpr bool kHasFused = true;
 TWINOPS_INLINE float32x4_t fused(float32x4_t a, float32x4_t b, float32x4_t c) {
   return vfmaq_f32(c, a, b);
 }
