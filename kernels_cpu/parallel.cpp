@@ -60,7 +60,8 @@ void parallel_ranges(const Execution& execution, std::int64_t n, std::int64_t gr
   }
 #if defined(_OPENMP)
   if (job.parts > 1 && !omp_in_parallel() && !forked.load(std::memory_order_relaxed)) {
-#pragma omp parallel for num_threads(static_cast <int>(job.parts)) schedule(static, 1)
+#pragma omp parallel for num_threads(static_cast <int>(job.parts)) schedule(static, 1) \
+    firstprivate(job)
     for (std::int64_t part = 0; part < job.parts; ++part) job.run(part);
     return;
   }

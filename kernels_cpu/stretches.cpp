@@ -136,23 +136,24 @@ void strided_range(const TensorList::Strided& member, std::int64_t begin, std::i
 bool for_each_stretch(const TensorList& list, const Execution& execution, StretchBody body,
                       const void* context) {
   std::atomic<bool> found{false};
-  parallel_ranges(
-      execution, list.elements(), kGrain, 64, [&](std::int64_t begin, std::int64_t end) {
-        Batch batch(body, context);
-        list.for_each_run(begin, end,
-                          [&](Type type, const void* x, void* out, std::int64_t elements) {
-                            batch.add(type, {x, out, elements});
-                          });
-        std::int64_t before = list.before(list.dense_count());
-        for (const TensorList::Strided& s : list.strided()) {
-          const std::int64_t first = std::max<std::int64_t>(begin - before, 0);
-          const std::int64_t last = std::min(end - before, s.elements);
-          if (first < last) strided_range(s, first, last, batch);
-          before += s.elements;
-        }
-        batch.flush();
-        if (batch.found()) found.store(true, std::memory_order_relaxed);
-      });
+  parallel_ranges(execution, list.elements(), kGrain, 64,
+                  [&list, &found, body, context](std::int64_t begin, std::int64_t end) {
+                    Batch batch(body, context);
+                    list.for_each_run(
+                        begin, end,
+                        [&](Type type, const void* x, void* out, std::int64_t elements) {
+                          batch.add(type, {x, out, elements});
+                        });
+                    std::int64_t before = list.dense_elements();
+                    for (const TensorList::Strided& s : list.strided()) {
+                      const std::int64_t first = std::max<std::int64_t>(begin - before, 0);
+                      const std::int64_t last = std::min(end - before, s.elements);
+                      if (first < last) strided_range(s, first, last, batch);
+                      before += s.elements;
+                    }
+                    batch.flush();
+                    if (batch.found()) found.store(true, std::memory_order_relaxed);
+                  });
   return found.load();
 }
 

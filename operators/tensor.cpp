@@ -1,6 +1,7 @@
 #include "operators/tensor.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -46,11 +47,16 @@ TWINOPS_INLINE void fetch_ahead(const DLTensor* const* tensors, std::size_t coun
 
 // Of a description, what is most often as in the one before: device, number of dimensions, type.
 constexpr std::size_t kKind = offsetof(DLTensor, device);
-constexpr std::size_t kKindSize = offsetof(DLTensor, dtype) + sizeof(DLDataType) - kKind;
-static_assert(kKindSize == sizeof(DLDevice) + sizeof(std::int32_t) + sizeof(DLDataType));
-inline bool same_kind(const DLTensor& a, const DLTensor& b) {
-  return std::memcmp(reinterpret_cast<const char*>(&a) + kKind,
-                     reinterpret_cast<const char*>(&b) + kKind, kKindSize) == 0;
+struct Kind {
+  std::uint64_t device, rank_and_type;
+  bool operator==(const Kind&) const = default;
+};
+static_assert(sizeof(Kind) == sizeof(DLDevice) + sizeof(std::int32_t) + sizeof(DLDataType));
+static_assert(kKind + sizeof(Kind) == offsetof(DLTensor, dtype) + sizeof(DLDataType));
+inline Kind kind_of(const DLTensor& t) {
+  Kind kind;
+  std::memcpy(&kind, reinterpret_cast<const char*>(&t) + kKind, sizeof(kind));
+  return kind;
 }
 
 inline Device read_device(DLDevice device) {
@@ -68,7 +74,7 @@ inline Device read_device(DLDevice device) {
 }
 
 // The product of the dimensions; refuses one that has no 64-bit byte offset.
-[[gnu::noinline]] std::int64_t count_elements_exactly(const DLTensor& t, std::size_t element) {
+std::int64_t count_elements(const DLTensor& t, std::size_t element) {
   std::int64_t n = 1, bytes = 0;
   bool overflows = false, empty = false;
   for (int i = 0; i < t.ndim; ++i) {
@@ -81,20 +87,20 @@ inline Device read_device(DLDevice device) {
   if (overflows) refuse("its size in bytes does not fit 64 bits");
   return n;
 }
-// The same in few instructions, while dimensions and their product are small.
-inline std::int64_t count_elements(const DLTensor& t, std::size_t element) {
-  constexpr std::uint64_t kSmall = 1 << 30;
-  std::uint64_t n = 1;
-  for (int i = 0; i < t.ndim; ++i) {
-    const auto size = static_cast<std::uint64_t>(t.shape[i]);
-    if ((n | size) >= kSmall) [[unlikely]]
-      return count_elements_exactly(t, element);
+// The same of at most kFew dimensions in few instructions; 0 where one of them is not small.
+constexpr int kFew = 4;
+inline std::int64_t count_small(const std::int64_t* shape, int rank) {
+  constexpr std::uint64_t kSmall = 1 << 15;
+  std::uint64_t n = 1, bits = 0;
+  for (int i = 0; i < rank; ++i) {
+    const auto size = static_cast<std::uint64_t>(shape[i]);
+    bits |= size;
     n *= size;
   }
-  return static_cast<std::int64_t>(n);
+  return bits < kSmall ? static_cast<std::int64_t>(n) : 0;
 }
 
-bool is_contiguous(const DLTensor& t, std::int64_t elements) {
+[[gnu::noinline]] bool is_contiguous(const DLTensor& t, std::int64_t elements) {
   if (elements <= 1) return true;
   std::int64_t expected = 1;
   for (int i = t.ndim - 1; i >= 0; --i) {
@@ -141,7 +147,46 @@ std::string describe_shape(const Tensor& tensor) {
 
 namespace {
 
-// kKeep: readings.tensors is wanted; of a long list it is not, and few things stay in registers.
+// Of the tensors so far: their elements, where the last that has any ends, and whether each begins
+// where or after the one before ends.
+struct Sum {
+  std::int64_t elements = 0;
+  std::uintptr_t end = 0;
+  bool ascending = true;
+};
+
+// Reads on from number i, behind `last`, for as long as descriptions are as they nearly always are:
+// of the kind of the one before, of few and small dimensions, without gaps and with elements.
+// Returns the number of the first that is not. What is not as it must be is not either.
+[[gnu::noinline]] std::size_t read_plain(const DLTensor* const* tensors, std::size_t count,
+                                         std::size_t i, const DLTensor& last, std::size_t element,
+                                         std::int64_t* before, Sum& sum) {
+  const Kind kind = kind_of(last);
+  const int rank = last.ndim;
+  if (rank <= 0 || rank > kFew) return i;
+  const std::uintptr_t within = element - 1;
+  const int shift = std::countr_zero(element);
+  std::int64_t elements = sum.elements, next;
+  std::uintptr_t end = sum.end, descends = 0;
+  for (; i < count; ++i) {
+    const DLTensor* const tensor = tensors[i];
+    if (tensor == nullptr) break;
+    fetch_ahead(tensors, count, i);
+    if (kind_of(*tensor) != kind || tensor->shape == nullptr || tensor->data == nullptr) break;
+    const std::int64_t n = count_small(tensor->shape, rank);
+    if (n == 0 || (tensor->strides != nullptr && !is_contiguous(*tensor, n))) break;
+    const auto address = reinterpret_cast<std::uintptr_t>(address_of(*tensor));
+    if ((address & within) != 0 || __builtin_add_overflow(elements, n, &next)) break;
+    before[i] = elements;
+    elements = next;
+    descends |= address < end;
+    end = address + (static_cast<std::uintptr_t>(n) << shift);
+  }
+  sum = {elements, end, sum.ascending && descends == 0};
+  return i;
+}
+
+// kKeep: readings.tensors is wanted; of a long list it is not.
 template <bool kKeep>
 Survey read(const DLTensor* const* tensors, std::size_t count, TypeSet types, Readings readings,
             std::size_t& done) {
@@ -150,14 +195,17 @@ Survey read(const DLTensor* const* tensors, std::size_t count, TypeSet types, Re
   Type type{};
   Device device{};
   std::size_t element = 0;
-  std::int64_t elements = 0;
-  std::uintptr_t end = 0;
+  Sum sum;
   for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (!kKeep) {
+      if (sum.end != 0) i = read_plain(tensors, count, i, *last, element, readings.before, sum);
+      if (i == count) break;
+    }
     done = i;
     const DLTensor* const tensor = tensors[i];
     if (tensor == nullptr) refuse("is NULL");
     fetch_ahead(tensors, count, i);
-    if (last == nullptr || !same_kind(*last, *tensor)) {
+    if (last == nullptr || kind_of(*last) != kind_of(*tensor)) {
       if (tensor->ndim < 0) refuse("has a negative number of dimensions");
       const Type type_before = type;
       if (!from_dlpack(tensor->dtype, type) || !types.has(type)) refuse_type(types, tensor->dtype);
@@ -170,8 +218,8 @@ Survey read(const DLTensor* const* tensors, std::size_t count, TypeSet types, Re
     last = tensor;
     if (tensor->ndim > 0 && tensor->shape == nullptr) refuse("its shape is NULL");
     const std::int64_t n = count_elements(*tensor, element);
-    if (!kKeep || readings.before != nullptr) readings.before[i] = elements;
-    if (__builtin_add_overflow(elements, n, &elements))
+    if (!kKeep || readings.before != nullptr) readings.before[i] = sum.elements;
+    if (__builtin_add_overflow(sum.elements, n, &sum.elements))
       refuse("with those before it, it has more elements than 64 bits count");
     void* data = nullptr;
     bool contiguous = true;
@@ -184,20 +232,21 @@ Survey read(const DLTensor* const* tensors, std::size_t count, TypeSet types, Re
       data = address_of(*tensor);
       const auto address = reinterpret_cast<std::uintptr_t>(data);
       if ((address & (element - 1)) != 0) refuse_alignment(element);
-      if (!contiguous || address < end) survey.apart = false;
-      if (end == 0) survey.begin = address;
-      end = address + static_cast<std::uintptr_t>(n) * element;
+      sum.ascending &= contiguous && address >= sum.end;
+      if (sum.end == 0) survey.begin = address;
+      sum.end = address + static_cast<std::uintptr_t>(n) * element;
     }
     if (!contiguous || n == 0) survey.dense = false;
     if constexpr (kKeep)
       readings.tensors[i] = {data,         tensor->shape, tensor->strides, n, device,
                              tensor->ndim, type,          contiguous};
   }
-  if (readings.before != nullptr) readings.before[count] = elements;
+  if (readings.before != nullptr) readings.before[count] = sum.elements;
   done = count;
   survey.type = type;
-  survey.end = end;
-  survey.elements = elements;
+  survey.apart = sum.ascending;
+  survey.end = sum.end;
+  survey.elements = sum.elements;
   return survey;
 }
 

@@ -58,6 +58,12 @@ struct Survey {
   bool apart;                 // no gaps inside, each beyond the one before: all in [begin, end)
   std::uintptr_t begin, end;  // addresses; 0 where there are no elements
   std::int64_t elements;      // of all
+
+  // Whether they lie one behind the other, as those of a flat buffer do.
+  bool is_one_run() const {
+    return dense && apart && one_type &&
+           end - begin == static_cast<std::uintptr_t>(elements) * size_of(type);
+  }
 };
 
 // Where the results of reading go, one of the two at least: `count` Tensors; for each tensor, and

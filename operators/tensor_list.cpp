@@ -47,13 +47,14 @@ bool TensorList::take_as_they_came(const Call& call, const char* x, const char* 
       in_place_ &= address_of(*from.array[i]) == address_of(*to.array[i]);
     }
   }
+  type_ = from.survey.type;
+  types_.add(type_);
+  elements_ = from.survey.elements;
+  dense_elements_ = elements_;
   x_ = from.array;
   out_ = to.array;
   before_ = from.before;
-  type_ = from.survey.type;
-  types_.add(type_);
-  dense_count_ = from.count;
-  elements_ = from.survey.elements;
+  dense_count_ = from.survey.is_one_run() && to.survey.is_one_run() ? 1 : from.count;
   return true;
 }
 
@@ -87,14 +88,15 @@ void TensorList::pick(const Call& call, const char* x, const char* out) {
   }
   dense_count_ = picked_.size();
   before_ = picked_before_.data();
+  dense_elements_ = picked_before_.back();
 }
 
 // The dense member with an element, or their number. Where all are equally long, the first guess
 // finds it: each look is one at memory that another processor wrote.
 std::size_t TensorList::member_of(std::int64_t element) const {
-  const std::int64_t all = before_[dense_count_];
-  if (element >= all) return dense_count_;
-  const double share = static_cast<double>(element) / static_cast<double>(all);
+  if (element >= dense_elements_) return dense_count_;
+  if (dense_count_ == 1) return 0;
+  const double share = static_cast<double>(element) / static_cast<double>(dense_elements_);
   std::size_t low = 0, high = dense_count_;
   auto i = std::min(static_cast<std::size_t>(share * static_cast<double>(high)), high - 1);
   while (true) {

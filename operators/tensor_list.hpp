@@ -4,6 +4,7 @@
 // run.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "operators/call.hpp"
@@ -26,17 +27,18 @@ class TensorList {
   TensorList(const Call& call, const char* x, const char* out);
   TensorList(TensorList&&) = default;
 
-  // The dense members, each of which has elements. before(i): elements of those before it; i may be
-  // their number.
+  // The dense members, each of which has elements. Where all of the list are one run, it is one.
   std::size_t dense_count() const { return dense_count_; }
+  std::int64_t dense_elements() const { return dense_elements_; }
   const void* x(std::size_t i) const {
     if (x_ == nullptr) return picked_[i].x;
     return address_of(*(in_place_ ? out_ : x_)[i]);
   }
   void* out(std::size_t i) const { return x_ == nullptr ? picked_[i].out : address_of(*out_[i]); }
   Type type(std::size_t i) const { return x_ == nullptr ? picked_[i].type : type_; }
-  std::int64_t before(std::size_t i) const { return before_[i]; }
-  std::int64_t elements(std::size_t i) const { return before_[i + 1] - before_[i]; }
+  std::int64_t elements(std::size_t i) const {
+    return dense_count_ == 1 ? dense_elements_ : before_[i + 1] - before_[i];
+  }
 
   // Calls f(type, x, out, elements) for the elements [begin, end) of the dense members, counted
   // through: for those at once that lie one behind the other in x and in out, and are of one type.
@@ -62,19 +64,19 @@ class TensorList {
   void walk(std::int64_t begin, std::int64_t end, PlaceOf&& place_of, F&& f) const;
 
   // Where all are dense and of one type, as nearly always: the descriptions that came. They are
-  // not copied: a copy would cost the thread that makes it, and another that has to fetch it.
+  // not copied: a copy would cost the thread that makes it, and another that has to fetch it. For
+  // that other's sake all that it needs of the list lies together.
   const DLTensor *const *x_ = nullptr, *const *out_ = nullptr;
+  const std::int64_t* before_ = nullptr;  // the call's, or picked_before_; not looked at for one
+  std::size_t dense_count_ = 0;
+  std::int64_t dense_elements_ = 0, elements_ = 0;
   Type type_{};
+  bool in_place_ = true;
+  TypeSet types_;
   // Else.
   std::vector<Place> picked_;
   std::vector<std::int64_t> picked_before_;
   std::vector<Strided> strided_;
-
-  std::size_t dense_count_ = 0;
-  const std::int64_t* before_ = nullptr;  // the call's, or picked_before_
-  std::int64_t elements_ = 0;
-  bool in_place_ = true;
-  TypeSet types_;
 };
 
 template <class F>
@@ -106,12 +108,13 @@ template <class PlaceOf, class F>
 void TensorList::walk(std::int64_t begin, std::int64_t end, PlaceOf&& place_of, F&& f) const {
   std::size_t i = member_of(begin);
   if (i == dense_count_ || begin >= end) return;
+  end = std::min(end, dense_elements_);
   const auto behind = [](const Place& run, std::int64_t elements) {
     const auto bytes = elements * static_cast<std::int64_t>(size_of(run.type));
     return Place{static_cast<const char*>(run.x) + bytes, static_cast<char*>(run.out) + bytes,
                  run.type};
   };
-  Place run = behind(place_of(i), begin - before_[i]);  // so far
+  Place run = behind(place_of(i), i == 0 ? begin : begin - before_[i]);  // so far
   while (++i < dense_count_ && before_[i] < end) {
     const Place next = place_of(i), expected = behind(run, before_[i] - begin);
     if (next.x == expected.x && next.out == expected.out && next.type == run.type) continue;
@@ -119,7 +122,7 @@ void TensorList::walk(std::int64_t begin, std::int64_t end, PlaceOf&& place_of, 
     begin = before_[i];
     run = next;
   }
-  f(run.type, run.x, run.out, (before_[i] < end ? before_[i] : end) - begin);
+  f(run.type, run.x, run.out, end - begin);
 }
 
 // Reads a tensor that must have one element.
