@@ -114,6 +114,23 @@ struct Samples {
   }
 };
 
+// The tensors of a problem's first argument, in a block like the trial's, as so many floats.
+std::vector<Floats> members(const proof::Trial& trial, const proof::Buffer& block) {
+  std::vector<Floats> floats;
+  const std::byte* end = nullptr;
+  for (const proof::Trial::Place& p : trial.places()) {
+    if (p.argument != &trial.problem().arguments.front() || p.begin == p.end) continue;
+    const auto n = static_cast<std::int64_t>((p.end - p.begin) / sizeof(float));
+    if (block.data() + p.begin == end)
+      floats.back().n += n;
+    else
+      floats.push_back({reinterpret_cast<float*>(block.data() + p.begin), n});
+    end = block.data() + p.end;
+  }
+  for (const Floats& f : floats) std::fill_n(f.x, f.n, 1.5f);
+  return floats;
+}
+
 void time_on_cpu(benchmark::State& state, const Timing& timing, const std::string& row,
                  int threads) {
   const Prepared& p = prepared(timing);
@@ -131,14 +148,18 @@ void time_on_cpu(benchmark::State& state, const Timing& timing, const std::strin
   std::fill_n(reinterpret_cast<float*>(scaled.data()), bytes / 4, 1.5f);
   const volatile float one = 1;  // which the loop must not know
   const float factor = one;
+  const proof::Buffer block = proof::clone(p.trial.before(), twinops::kHost);
+  const std::vector<Floats> tensors = members(p.trial, block);
+  const bool list = p.trial.problem().arguments.front().tensors.size() > 1;
   const Flush flush(threads);
-  Samples ours, scale, copy;
+  Samples ours, scale, loops, copy;
   for (auto _ : state) {
-    // In turns, so that a disturbance of the machine meets all three.
+    // In turns, so that a disturbance of the machine meets all of them.
     ours.add(flush, [&] { placed.run(execution); });
     scale.add(flush, [&] {
       scale_loop(reinterpret_cast<float*>(scaled.data()), bytes / 4, factor, threads);
     });
+    if (list) loops.add(flush, [&] { scale_loops(tensors, factor, threads); });
     copy.add(flush, [&] {
       copy_loop(reinterpret_cast<char*>(to.data()), reinterpret_cast<char*>(from.data()), bytes,
                 threads);
@@ -147,6 +168,7 @@ void time_on_cpu(benchmark::State& state, const Timing& timing, const std::strin
   }
   count(state, timing.bytes, median(ours.cold));
   state.counters["of_scale"] = median(scale.cold) / median(ours.cold);
+  if (list) state.counters["of_members"] = median(loops.cold) / median(ours.cold);
   state.counters["of_scale_warm"] = median(scale.warm) / median(ours.warm);
   state.counters["of_scale_least"] = least(scale.cold, scale.warm) / least(ours.cold, ours.warm);
   state.counters["least_us"] = least(ours.cold, ours.warm) * 1e6;

@@ -9,7 +9,9 @@
 //                     cudaMemcpyAsync from device to device
 //   of_scale          CPU: that rate / the rate of a plain loop that scales as many bytes of floats
 //                     in place, by as many threads
-//   of_scale_warm     CPU: the same where both ran just before, and small lists are still in L2
+//   of_members        CPU, of a list: that rate / the rate of plain loops that scale its tensors
+//                     where they lie, one after the other; neighbours without a gap are one
+//   of_scale_warm     CPU: of_scale where both ran just before, and small lists are still in L2
 //   least_us          CPU: the least of all runs, cold or warm
 //   of_scale_least    CPU: the scale loop's least / that: for a machine that others use too
 //   empty_us          CUDA: what an empty kernel takes, timed in the same way

@@ -2,6 +2,7 @@
 // is what the kernels are measured against.
 #include "benchmarks/loops.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #if defined(_OPENMP)
@@ -30,6 +31,19 @@ void by_threads(std::int64_t n, int threads, F&& f) {
 void scale_loop(float* x, std::int64_t n, float factor, int threads) {
   by_threads(n, threads, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) x[i] *= factor;
+  });
+}
+
+void scale_loops(const std::vector<Floats>& arrays, float factor, int threads) {
+  std::int64_t all = 0;
+  for (const Floats& a : arrays) all += a.n;
+  by_threads(all, threads, [&, factor](std::int64_t begin, std::int64_t end) {
+    for (const Floats& a : arrays) {
+      const std::int64_t last = std::min(end, a.n);
+      for (std::int64_t i = std::max<std::int64_t>(begin, 0); i < last; ++i) a.x[i] *= factor;
+      begin -= a.n;
+      end -= a.n;
+    }
   });
 }
 
