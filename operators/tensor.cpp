@@ -40,8 +40,8 @@ constexpr std::size_t kAhead = 16;  // descriptions of a list that are on their 
 // Of a list's descriptions, those some way behind number i, which was looked at. Inlined always: of
 // a call that only fetches g++ 12 makes nothing at all.
 TWINOPS_INLINE void fetch_ahead(const DLTensor* const* tensors, std::size_t count, std::size_t i) {
-  if (i + kAhead >= count || tensors[i + kAhead] == nullptr) return;
-  __builtin_prefetch(tensors[std::min(i + 2 * kAhead, count - 1)]);
+  if (i + 2 * kAhead >= count || tensors[i + kAhead] == nullptr) return;
+  __builtin_prefetch(tensors[i + 2 * kAhead]);
   __builtin_prefetch(tensors[i + kAhead]->shape);
 }
 

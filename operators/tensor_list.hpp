@@ -81,46 +81,55 @@ class TensorList {
 
 template <class F>
 void TensorList::for_each_run(std::int64_t begin, std::int64_t end, F&& f) const {
-  const auto fetch_ahead = [&](const DLTensor* const* tensors, std::size_t i) {
-    if (i + kAhead < dense_count_) __builtin_prefetch(tensors[i + kAhead]);
+  // Copies, which nothing that f writes can change.
+  const auto at = [count = dense_count_](const DLTensor* const* tensors, std::size_t i) {
+    if (i + kAhead < count) __builtin_prefetch(tensors[i + kAhead]);
+    return address_of(*tensors[i]);
   };
-  if (x_ == nullptr) {
+  const Type type = type_;
+  const DLTensor *const *const x = x_, *const *const out = out_;
+  if (x == nullptr) {
     walk(
         begin, end, [&](std::size_t i) { return picked_[i]; }, f);
   } else if (in_place_) {
-    const auto place_of = [&](std::size_t i) {
-      fetch_ahead(out_, i);
-      void* const at = address_of(*out_[i]);
-      return Place{at, at, type_};
+    const auto place_of = [=](std::size_t i) {
+      void* const both = at(out, i);
+      return Place{both, both, type};
     };
     walk(begin, end, place_of, f);
   } else {
-    const auto place_of = [&](std::size_t i) {
-      fetch_ahead(x_, i);
-      fetch_ahead(out_, i);
-      return Place{address_of(*x_[i]), address_of(*out_[i]), type_};
-    };
-    walk(begin, end, place_of, f);
+    walk(
+        begin, end,
+        [=](std::size_t i) {
+          return Place{at(x, i), at(out, i), type};
+        },
+        f);
   }
 }
 
 template <class PlaceOf, class F>
 void TensorList::walk(std::int64_t begin, std::int64_t end, PlaceOf&& place_of, F&& f) const {
   std::size_t i = member_of(begin);
-  if (i == dense_count_ || begin >= end) return;
+  const std::size_t count = dense_count_;
+  if (i == count || begin >= end) return;
   end = std::min(end, dense_elements_);
-  const auto behind = [](const Place& run, std::int64_t elements) {
-    const auto bytes = elements * static_cast<std::int64_t>(size_of(run.type));
-    return Place{static_cast<const char*>(run.x) + bytes, static_cast<char*>(run.out) + bytes,
-                 run.type};
+  const std::int64_t* const before = before_;
+  const auto behind = [](const Place& place, std::int64_t elements) {
+    const auto bytes = elements * static_cast<std::int64_t>(size_of(place.type));
+    return Place{static_cast<const char*>(place.x) + bytes, static_cast<char*>(place.out) + bytes,
+                 place.type};
   };
-  Place run = behind(place_of(i), i == 0 ? begin : begin - before_[i]);  // so far
-  while (++i < dense_count_ && before_[i] < end) {
-    const Place next = place_of(i), expected = behind(run, before_[i] - begin);
-    if (next.x == expected.x && next.out == expected.out && next.type == run.type) continue;
-    f(run.type, run.x, run.out, before_[i] - begin);
-    begin = before_[i];
-    run = next;
+  Place run = behind(place_of(i), i == 0 ? begin : begin - before[i]);
+  Place last = run;  // of the run so far the last member, which begins with element `at`
+  std::int64_t at = begin;
+  while (++i < count && before[i] < end) {
+    const Place expected = behind(last, before[i] - at);
+    last = place_of(i);
+    at = before[i];
+    if (last.x == expected.x && last.out == expected.out && last.type == run.type) continue;
+    f(run.type, run.x, run.out, at - begin);
+    begin = at;
+    run = last;
   }
   f(run.type, run.x, run.out, end - begin);
 }
