@@ -12,7 +12,7 @@
 namespace twinops {
 namespace {
 
-constexpr std::size_t kAhead = 16;  // descriptions of a list that are on their way from memory
+constexpr std::size_t kAhead = 32;  // descriptions of a list that are on their way from memory
 
 // Messages are made out of line, so that a tensor that is right is read in few instructions: lists
 // are long.

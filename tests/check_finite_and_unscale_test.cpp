@@ -269,6 +269,36 @@ TEST_P(Unscale, ANonFiniteValueAnywhereIsFound) {
   }
 }
 
+// A half overflows long before the float that it is made of, which a sum of many must not hide.
+TEST_P(Unscale, AValueThatJustOverflowsIsFound) {
+  for (const float greatest : {65519.0f, 65521.0f, 70000.0f, 92000.0f}) {
+    scale = 65504 / greatest;
+    for (int at = 0; at < 64; at += 7) {
+      std::vector<std::uint16_t> x(64, 0x3c00);
+      x[at] = at % 2 == 0 ? 0x7bff : 0xfbff;
+      found = false;
+      run({{x.data(), kFloat16, {64}}}, {{x.data(), kFloat16, {64}}});
+      ASSERT_EQ(found, greatest > 65520) << greatest << " at " << at;
+    }
+  }
+}
+
+// Members that fill a buffer, but not in their order.
+TEST_P(Unscale, AShuffledBuffer) {
+  std::vector<float> x(400), out(400);
+  for (int i = 0; i < 400; ++i) x[i] = static_cast<float>(i);
+  const auto list = [](float* data, std::initializer_list<int> order) {
+    Tensors members;
+    for (const int i : order) members.push_back({data + 100 * i, {100}});
+    return members;
+  };
+  run(list(x.data(), {0, 2, 1, 3}), list(out.data(), {0, 1, 2, 3}));
+  for (int i = 0; i < 400; ++i) {
+    const int from = i / 100 == 1 ? i + 100 : i / 100 == 2 ? i - 100 : i;
+    ASSERT_EQ(out[i], static_cast<float>(from) / 4) << i;
+  }
+}
+
 // Also by the last of many threads, and between the strides of a member that is gathered.
 TEST_P(Unscale, ANonFiniteValueIsFoundByEveryThread) {
   constexpr std::int64_t kMany = 300000;
