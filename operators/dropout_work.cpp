@@ -17,7 +17,7 @@ void expect_like(const Call& call, const char* name, const Tensor& t, const char
 
 // The bias of shape [columns] or of x's shape, and its strides along x's axes.
 const Tensor* read_bias(const Call& call, const DropoutNames& names, const Tensor& x,
-                        std::vector<std::int64_t>& strides) {
+                        Strides& strides) {
   strides.assign(x.rank, 0);
   const Tensor* bias = names.bias == nullptr ? nullptr : call.optional_tensor(names.bias);
   if (bias == nullptr) return nullptr;
@@ -100,7 +100,7 @@ DropoutWork read_dropout(const Call& call, const DropoutNames& names) {
 DropoutWork read_dropout_work(const Call& call, const DropoutNames& names, const Tensor& x,
                               const DropoutTarget& y) {
   DrawStrides draws;
-  std::vector<std::int64_t> bias_strides;
+  Strides bias_strides;
   DropoutWork work{};
   const Tensor* bias = read_bias(call, names, x, bias_strides);
   const Tensor* residual =
@@ -122,8 +122,7 @@ DropoutWork read_dropout_work(const Call& call, const DropoutNames& names, const
       x.contiguous && y.contiguous && gapless(bias) && gapless(residual) && work.random.consecutive;
   work.bias_period = bias != nullptr ? bias->elements : x.elements;
   const auto logical = row_major(x), x_strides = strides_of(x);
-  const auto residual_strides =
-      residual != nullptr ? strides_of(*residual) : std::vector<std::int64_t>(x.rank, 0);
+  const auto residual_strides = residual != nullptr ? strides_of(*residual) : Strides(x.rank, 0);
   if (!collapse<DropoutWork::kOperands>(
           work.walk, x.rank, x.shape,
           {logical.data(), y.strides.data(), x_strides.data(), bias_strides.data(),

@@ -1,7 +1,6 @@
 #include "operators/layout.hpp"
 
-#include <algorithm>
-#include <vector>
+#include "operators/small_vector.hpp"
 
 namespace twinops {
 
@@ -12,18 +11,16 @@ bool collapse(Layout<N>& layout, int rank, const std::int64_t* shape,
     std::int64_t size;
     std::array<std::int64_t, N> stride;
   };
-  std::vector<Axis> axes;
+  const auto magnitude = [](std::int64_t s) { return s < 0 ? -s : s; };
+  SmallVector<Axis> axes, merged;
   for (int i = 0; i < rank; ++i) {
     if (shape[i] == 1) continue;
     Axis axis{shape[i], {}};
     for (int k = 0; k < N; ++k) axis.stride[k] = strides[k][i];
-    axes.push_back(axis);
+    std::size_t at = axes.size();  // behind those of larger or equal strides
+    while (at > 0 && magnitude(axes[at - 1].stride[0]) < magnitude(axis.stride[0])) --at;
+    axes.insert(at, axis);
   }
-  const auto magnitude = [](std::int64_t s) { return s < 0 ? -s : s; };
-  std::stable_sort(axes.begin(), axes.end(), [&](const Axis& a, const Axis& b) {
-    return magnitude(a.stride[0]) > magnitude(b.stride[0]);
-  });
-  std::vector<Axis> merged;
   for (const Axis& axis : axes) {
     bool continues = !merged.empty();
     for (int k = 0; continues && k < N; ++k)

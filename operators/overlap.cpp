@@ -31,8 +31,7 @@ Extent extent_of(const Tensor& t, std::size_t argument, std::size_t index) {
 
 Layout<1> layout_of(const Tensor& t) {
   Layout<1> layout;
-  std::vector<std::int64_t> strides(t.rank);
-  for (int i = 0; i < t.rank; ++i) strides[i] = t.stride(i);
+  const Strides strides = strides_of(t);
   if (!collapse<1>(layout, t.rank, t.shape, {strides.data()})) layout.rank = -1;
   return layout;
 }

@@ -10,9 +10,9 @@ std::string where(const Call& call, const char* attribute) {
 }
 
 // "2, 3": integers between commas.
-std::vector<std::int64_t> read_list(const Call& call, const char* attribute) {
+Strides read_list(const Call& call, const char* attribute) {
   std::string_view text = call.text(attribute);
-  std::vector<std::int64_t> values;
+  Strides values;
   while (!text.empty()) {
     const auto comma = text.find(',');
     std::string_view word = text.substr(0, comma);
@@ -31,7 +31,7 @@ std::vector<std::int64_t> read_list(const Call& call, const char* attribute) {
 
 // The whole tensor's shape and where `tensor` begins in it.
 struct Shard {
-  std::vector<std::int64_t> shape, start;
+  Strides shape, start;
 };
 
 Shard read_shard(const Call& call, const Tensor& tensor) {
@@ -58,9 +58,11 @@ Shard read_shard(const Call& call, const Tensor& tensor) {
   return shard;
 }
 
-std::vector<bool> read_shared_axes(const Call& call, int rank) {
-  std::vector<bool> shared(rank, false);
-  for (std::int64_t axis : read_list(call, "shared_axes")) {
+// Of each axis, whether the mask is shared along it.
+using SharedAxes = SmallVector<bool>;
+SharedAxes read_shared_axes(const Call& call, int rank) {
+  SharedAxes shared(rank, false);
+  for (const std::int64_t axis : read_list(call, "shared_axes")) {
     if (axis < -rank || axis >= rank)
       call.refuse(where(call, "shared_axes"), "axis " + std::to_string(axis) +
                                                   " is not one of a tensor of " +
@@ -97,7 +99,7 @@ const std::uint64_t* read_word(const Call& call, const char* argument) {
 }
 
 // Fills strides.draw and returns how many draw indexes the whole tensor has.
-std::uint64_t number_draws(const Call& call, const Shard& shard, const std::vector<bool>& shared,
+std::uint64_t number_draws(const Call& call, const Shard& shard, const SharedAxes& shared,
                            bool rows, RandomArguments& r, DrawStrides& strides) {
   std::int64_t draws = 1, last = r.first;
   bool fits = true;
@@ -165,7 +167,7 @@ RandomArguments read_random(const Call& call, const Tensor& tensor, DrawStrides&
   read_attributes(call, r);
   r.seeds = read_seeds(call, tensor, strides);
   const Shard shard = read_shard(call, tensor);
-  const std::vector<bool> shared = read_shared_axes(call, tensor.rank);
+  const SharedAxes shared = read_shared_axes(call, tensor.rank);
   const std::uint64_t draws = number_draws(call, shard, shared, r.seeds != nullptr, r, strides);
   r.words = tensor.elements == 0 ? 0 : reserved_words(r, draws);
   r.consecutive = r.seeds == nullptr;

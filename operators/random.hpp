@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <vector>
 
 #include "numerics/random.hpp"
 #include "operators/call.hpp"
@@ -31,7 +30,7 @@ struct RandomArguments {
 
 // How far the draw index, and the row that `seeds` is indexed with, move along each axis.
 struct DrawStrides {
-  std::vector<std::int64_t> draw, row;
+  Strides draw, row;
 };
 
 // Reads the arguments and attributes below, for the elements of `tensor`.

@@ -11,13 +11,7 @@ RandomFill read_random_fill(const Call& call, const char* name) {
   refuse_overlaps(call, {});
   if (out.elements == 0) return fill;
   fill.flat = out.contiguous && fill.random.consecutive;
-  std::vector<std::int64_t> logical(out.rank), strides(out.rank);
-  std::int64_t step = 1;
-  for (int i = out.rank - 1; i >= 0; --i) {
-    logical[i] = step;
-    strides[i] = out.stride(i);
-    step *= out.shape[i];
-  }
+  const Strides logical = row_major(out), strides = strides_of(out);
   if (!collapse<RandomFill::kOperands>(
           fill.walk, out.rank, out.shape,
           {logical.data(), strides.data(), draws.draw.data(), draws.row.data()}))

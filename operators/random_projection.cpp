@@ -56,11 +56,7 @@ void expect_rows_of(const Call& call, const char* x_name, const char* y_name) {
 }
 
 Layout<2> read_outer(const Call& call, const char* x_name, const Tensor& x, const Tensor& y) {
-  std::vector<std::int64_t> x_strides(x.rank), y_strides(x.rank);
-  for (int i = 0; i < x.rank; ++i) {
-    x_strides[i] = x.stride(i);
-    y_strides[i] = y.stride(i);
-  }
+  const Strides x_strides = strides_of(x), y_strides = strides_of(y);
   Layout<2> outer;
   if (!collapse<2>(outer, x.rank - 1, x.shape, {y_strides.data(), x_strides.data()}))
     call.refuse(call.where(x_name),

@@ -11,9 +11,9 @@ std::string attribute(const Call& call, const char* name) {
 }
 
 // The strides of `t` along x's axes, where dimension i of t lies along axis first + i of x.
-std::vector<std::int64_t> broadcast_strides(const Call& call, const char* name, const Tensor& t,
-                                            const Tensor& x, int first, const char* expected) {
-  std::vector<std::int64_t> strides(x.rank, 0);
+Strides broadcast_strides(const Call& call, const char* name, const Tensor& t, const Tensor& x,
+                          int first, const char* expected) {
+  Strides strides(x.rank, 0);
   for (int i = 0; i < t.rank; ++i) {
     if (t.shape[i] == 1) continue;
     if (t.shape[i] != x.shape[first + i])

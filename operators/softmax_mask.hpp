@@ -52,7 +52,7 @@ struct RowMask {
 
 // Strides along every axis of x, 0 where a tensor is broadcast.
 struct MaskStrides {
-  std::vector<std::int64_t> mask, lengths, query;
+  Strides mask, lengths, query;
 };
 
 // Reads all of it but `outer` and `step`, which follow from the strides.

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "operators/small_vector.hpp"
 #include "operators/types.hpp"
 
 namespace twinops {
@@ -44,7 +44,7 @@ inline bool same_shape(const Tensor& a, const Tensor& b) {
 std::string describe_shape(const Tensor& tensor);  // "[3, 4]"
 
 // Along every axis: a tensor's own, and those of a row-major one of its shape.
-using Strides = std::vector<std::int64_t>;
+using Strides = SmallVector<std::int64_t>;
 Strides strides_of(const Tensor& tensor);
 Strides row_major(const Tensor& tensor);
 

@@ -8,11 +8,7 @@ namespace {
 TensorList::Strided strided_member(const Call& call, const Tensor& x, const Tensor& out,
                                    const char* out_name, std::size_t index) {
   TensorList::Strided member{x.data, out.data, x.elements, x.type, {}};
-  std::vector<std::int64_t> out_strides(x.rank), x_strides(x.rank);
-  for (int i = 0; i < x.rank; ++i) {
-    out_strides[i] = out.stride(i);
-    x_strides[i] = x.stride(i);
-  }
+  const Strides out_strides = strides_of(out), x_strides = strides_of(x);
   if (!collapse<2>(member.layout, x.rank, x.shape, {out_strides.data(), x_strides.data()}))
     call.refuse(call.where(out_name, index),
                 "its strides need more than " + std::to_string(kMaxAxes) + " axes");

@@ -116,6 +116,8 @@ struct Execution {
 class Call {
  public:
   explicit Call(std::string op) : op_(std::move(op)) {
+    arguments_.reserve(8);
+    attributes_.reserve(16);
     if (twinops_abi_version() != TWINOPS_ABI_VERSION)
       throw Error(TWINOPS_UNSUPPORTED, "libtwinops has ABI version " +
                                            std::to_string(twinops_abi_version()) +
