@@ -1,9 +1,9 @@
 #include "operators/call.hpp"
 
 #include <cmath>
-#include <cstring>
 
 #include "operators/error.hpp"
+#include "operators/names.hpp"
 
 namespace twinops {
 namespace {
@@ -58,14 +58,14 @@ void Call::refuse(const std::string& where, const std::string& what) const {
 
 std::size_t Call::argument_index(const char* name) const {
   for (std::size_t i = 0; i < info_.arguments.size(); ++i)
-    if (std::strcmp(info_.arguments[i].name, name) == 0) return i;
+    if (same_name(info_.arguments[i].name, name)) return i;
   refuse(info_.name, "no argument is named '" + std::string(name) + "'; its arguments are " +
                          names_of(info_.arguments));
 }
 
 std::size_t Call::attribute_index(const char* name) const {
   for (std::size_t i = 0; i < info_.attributes.size(); ++i)
-    if (std::strcmp(info_.attributes[i].name, name) == 0) return i;
+    if (same_name(info_.attributes[i].name, name)) return i;
   refuse(info_.name, "no attribute is named '" + std::string(name) + "'; its attributes are " +
                          names_of(info_.attributes));
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "operators/layout.hpp"
+#include "operators/names.hpp"
 
 namespace twinops {
 namespace {
@@ -136,7 +136,7 @@ bool same_memory(const Tensor& a, const Tensor& b) {
 const Call::Bound* overwriting_list(const Call& call, std::span<const InPlace> in_place,
                                     const Call::Bound& input) {
   for (const InPlace& pair : in_place)
-    if (std::strcmp(pair.in, input.info->name) == 0) return &call.argument(pair.out);
+    if (same_name(pair.in, input.info->name)) return &call.argument(pair.out);
   return nullptr;
 }
 

@@ -5,6 +5,7 @@
 
 #include "numerics/environment.hpp"
 #include "operators/error.hpp"
+#include "operators/names.hpp"
 #include "registry/info.hpp"
 #include "registry/memory.hpp"
 #include "registry/operators.hpp"
@@ -178,7 +179,7 @@ const twinops_operator_info* twinops_operator_at(size_t index) noexcept {
 }
 const twinops_operator_info* twinops_find_operator(const char* name) noexcept {
   for (std::size_t i = 0; name != nullptr && i < operators().size(); ++i)
-    if (std::strcmp(operators()[i].info->name, name) == 0) return twinops_operator_at(i);
+    if (same_name(operators()[i].info->name, name)) return twinops_operator_at(i);
   return nullptr;
 }
 const char* twinops_type_name(DLDataType type) noexcept {

@@ -1,7 +1,6 @@
 #include "registry/operators.hpp"
 
 #include <array>
-#include <cstring>
 
 #include "kernels_cpu/isa_list.hpp"
 #include "kernels_cpu/kernel.hpp"
@@ -11,6 +10,7 @@
 #include "operators/check_finite_and_unscale.hpp"
 #include "operators/dropout.hpp"
 #include "operators/dropout_grad.hpp"
+#include "operators/names.hpp"
 #include "operators/philox_words.hpp"
 #include "operators/random_projection.hpp"
 #include "operators/softmax.hpp"
@@ -57,7 +57,7 @@ std::span<const Operator> operators() { return kOperators; }
 
 const Operator* find_operator(const char* name) {
   for (const Operator& op : kOperators)
-    if (std::strcmp(name, op.info->name) == 0) return &op;
+    if (same_name(name, op.info->name)) return &op;
   return nullptr;
 }
 
