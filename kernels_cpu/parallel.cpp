@@ -60,6 +60,7 @@ void parallel_ranges(const Execution& execution, std::int64_t n, std::int64_t gr
   }
 #if defined(_OPENMP)
   if (job.parts > 1 && !omp_in_parallel() && !forked.load(std::memory_order_relaxed)) {
+    // A copy of the job goes with what OpenMP hands over: one line less for a thread to fetch.
 #pragma omp parallel for num_threads(static_cast <int>(job.parts)) schedule(static, 1) \
     firstprivate(job)
     for (std::int64_t part = 0; part < job.parts; ++part) job.run(part);
