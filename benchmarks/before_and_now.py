@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Two builds of libtwinops.so by turns on the CPU: whether a change made the softmax family faster,
-and that it left every bit as it was. It needs nothing but Python.
+"""Two builds of libtwinops.so by turns on the CPU: whether a change made the softmax family, or
+check_finite_and_unscale, faster, and that it left every bit as it was. It needs nothing but Python.
 
   git worktree add ../before COMMIT; build it there as here; then
   python3 benchmarks/before_and_now.py ../before/build/release/libtwinops.so
       [--now build/release/libtwinops.so] [--operators softmax,...] [--types float32,...]
       [--columns 64,...] [--elements 65536,...] [--inner 1,...] [--threads 1]
+      [--lists 300x1024,300x1024+64,...]
 
 A figure is the tenth percentile of many turns. --inner n, n > 1: the rows lie along axis 1 of
-[rows / n, columns, n]. Exit status 1 where a bit differs.
+[rows / n, columns, n]. --lists: check_finite_and_unscale alone, in place, on so many tensors of so
+many elements, one behind the other or so many bytes apart. Exit status 1 where a bit differs.
 """
 import argparse
 import ctypes
@@ -60,6 +62,16 @@ class Tensor:
         return compare(self.address, other.address, self.bytes) == 0
 
 
+class List(Tensor):
+    """Tensors in one piece of memory, `gap` bytes between two."""
+
+    def __init__(self, kind, members, elements, gap):
+        size = TYPES[kind][1] // 8
+        super().__init__(kind, (members * (elements + gap // size),))
+        self.views = [view(self.address + i * (elements * size + gap), TYPES[kind], (elements,))
+                      for i in range(members)]
+
+
 def turns(calls, seconds):
     """The tenth percentile of each call's time, in microseconds."""
     times, spent = [[] for _ in calls], 0.0
@@ -87,9 +99,34 @@ def compare(libraries, op, kind, columns, elements, inner, options):
     calls = [Call(library, op, {name: t.view for name, t in {**inputs, result: to}.items()},
                   attributes, threads=options.threads)
              for library, to in zip(libraries, results)]
-    before, now = turns(calls, options.seconds)
+    times = turns(calls, options.seconds)
+    return report(kind, "x".join(map(str, shape)), op, times, results)
+
+
+def compare_lists(libraries, kind, text, options):
+    """The same of a list, "300x1024+64": divided by 1, so that turns change nothing, then by 3."""
+    shape, _, gap = text.partition("+")
+    members, elements = map(int, shape.split("x"))
+    results = [List(kind, members, elements, int(gap or 0)) for _ in libraries]
+    results[0].fill(kind, 1)
+    ctypes.memmove(results[1].address, results[0].address, results[0].bytes)
+    divisor, flag = (ctypes.c_float * 1)(1), (ctypes.c_float * 1)()
+    scale, found = (view(ctypes.addressof(one), TYPES["float32"], ()) for one in (divisor, flag))
+    calls = [Call(library, "check_finite_and_unscale",
+                  dict(x=to.views, scale=scale, out=to.views, found_inf=found),
+                  threads=options.threads)
+             for library, to in zip(libraries, results)]
+    times = turns(calls, options.seconds)
+    divisor[0] = 3
+    for call in calls:
+        call()
+    return report(kind, text, "unscale", times, results)
+
+
+def report(kind, what, op, times, results):
+    before, now = times
     equal = results[0].equals(results[1])
-    print(f"{kind:9} {'x'.join(map(str, shape)):18} {op:17} {before:10.1f} {now:10.1f} us "
+    print(f"{kind:9} {what:18} {op:17} {before:10.1f} {now:10.1f} us "
           f"{before / now:6.2f}{'' if equal else '  BITS DIFFER'}", flush=True)
     return equal
 
@@ -103,11 +140,16 @@ def main():
     parser.add_argument("--columns", default="10,64,256,1000,4096,65536")
     parser.add_argument("--elements", default="65536,8388608")
     parser.add_argument("--inner", default="1", help="neighbouring rows that lie side by side")
+    parser.add_argument("--lists", help="members x elements [+ bytes of a gap]")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.3, help="of each line")
     options = parser.parse_args()
     libraries = [ctypes.CDLL(os.path.abspath(path)) for path in (options.before, options.now)]
     print(f"{'type':9} {'shape':18} {'operator':17} {'before':>10} {'now':>10}     ratio")
+    if options.lists:
+        sys.exit(0 if all([compare_lists(libraries, kind, text, options)
+                           for kind in options.types.split(",")
+                           for text in options.lists.split(",")]) else 1)
     numbers = ([int(n) for n in text.split(",")]
                for text in (options.elements, options.columns, options.inner))
     equal = True
