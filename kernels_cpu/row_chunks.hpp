@@ -26,13 +26,15 @@ struct RowView {
 
 // Whether an output of runs of so many elements is streamed: no cache would hold it until somebody
 // reads it. A line is then not read before it is written. Short runs are not worth it: the lines at
-// their ends are shared by two.
+// their ends are shared by two. How short depends on how often a run's inputs are read
+// (docs/performance.md).
 inline constexpr std::int64_t kStreamedOutput = std::int64_t{1} << 25,
                               kStreamedRun = 1024;  // bytes
 template <class T>
-TWINOPS_INLINE bool is_streamed(std::int64_t runs, std::int64_t run) {
+TWINOPS_INLINE bool is_streamed(std::int64_t runs, std::int64_t run,
+                                std::int64_t least = kStreamedRun) {
   const std::int64_t bytes = run * std::int64_t{sizeof(T)};
-  return bytes >= kStreamedRun && runs >= kStreamedOutput / bytes;
+  return bytes >= least && runs >= kStreamedOutput / bytes;
 }
 
 // Whether it is too large to be in the second cache before it is written, so that fetching a row of

@@ -32,25 +32,25 @@ struct PlainSink {
   Out* out;
   std::int64_t step;
   bool streamed;
-  bool gapless;  // short rows that are streamed together
-  bool cold;     // in no cache, nor streamed
+  bool cold;  // in no cache, nor streamed
   TWINOPS_INLINE RowView<Out, Isa> view(std::int64_t offset) const {
     return {out + offset, step, streamed, cold};
   }
   TWINOPS_INLINE Row row(std::int64_t, std::int64_t offset) const { return {view(offset)}; }
 };
 
+// Bytes of a row below which streaming it loses.
+inline constexpr std::int64_t kStreamedRow = 8192;
+
 template <class Isa, bool kLog>
 void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
     const std::int64_t count = a.rows.rows, length = a.rows.length;
     const bool apart = a.out != a.x && a.rows.step[0] == 1;
-    const bool gapless = length <= kTogetherColumns && a.rows.outer.rank == 1 &&
-                         a.rows.outer.stride[0][0] == length && is_streamed<Out>(1, count * length);
     const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
     const bool waits = !kLog && waits_in_output<In, Out>(chunks);
-    const bool streamed = apart && !waits && (gapless || is_streamed<Out>(count, length));
-    const PlainSink<Out, Isa> sink{static_cast<Out*>(a.out), a.rows.step[0], streamed, gapless,
+    const bool streamed = apart && !waits && is_streamed<Out>(count, length, kStreamedRow);
+    const PlainSink<Out, Isa> sink{static_cast<Out*>(a.out), a.rows.step[0], streamed,
                                    !streamed && a.rows.step[0] == 1 && is_cold<Out>(count, length)};
     const SoftmaxRows<Isa, kLog, In, PlainSink<Out, Isa>> rows(a, sink);
     if (!a.is_plain() || !lie_side_by_side(a.rows))

@@ -36,7 +36,7 @@ class GradRows {
         dy_(dy),
         scale_(static_cast<Compute>(a.scale)),
         dense_(a.rows.step[0] == 1 && a.rows.step[1] == 1 && a.rows.step[2] == 1),
-        streamed_(a.dx != a.y && a.dx != a.dy && a.rows.step[0] == 1 &&
+        streamed_(kStreams && a.dx != a.y && a.dx != a.dy && a.rows.step[0] == 1 &&
                   is_streamed<Out>(a.rows.rows, a.rows.length)),
         cold_(kFetched && !streamed_ && a.rows.step[0] == 1 &&
               is_cold<Out>(a.rows.rows, a.rows.length)) {}
@@ -74,8 +74,8 @@ class GradRows {
   using V = Vec<Compute, Isa>;
   using Run = GradRun<Isa, kLog, In>;
   static constexpr int kRows = V::kLanes;  // of a group
-  // Others have more to compute for a byte that they write, and lose a little by fetching it.
-  static constexpr bool kFetched = !kLog && sizeof(Out) > 2;
+  // Others have more to compute for a byte that they write, and lose by streaming or fetching it.
+  static constexpr bool kStreams = sizeof(Out) > 2, kFetched = !kLog && kStreams;
 
   struct Operands {
     RowView<Out, Isa> dx;

@@ -13,11 +13,9 @@
 
 namespace twinops {
 
-// Of rows that are streamed together: longer ones are streamed by themselves.
-inline constexpr int kTogetherColumns = 256;
-
 // Tried and left: softmax of float32 without the buffer for its values (65 columns a tenth slower,
-// 64 and 256 as before).
+// 64 and 256 as before); results of all rows of a group streamed together (as fast at best, up to
+// three tenths slower, Xeon).
 template <class Isa, bool kLog, class In, class Out>
 class SoftmaxRowGroup {
  public:
@@ -25,17 +23,16 @@ class SoftmaxRowGroup {
   using V = Vec<Compute, Isa>;
   static constexpr int kRows = V::kLanes;
 
-  // Of rows of `columns` elements, 1 to kGroupColumns. out: the view of one of their outputs, whose
-  // step is 1. together: outputs are one run, and streamed.
-  SoftmaxRowGroup(int columns, RowView<Out, Isa> out, bool together)
-      : columns_(columns), pitch_(padded<Compute, Isa>(columns)), out_(out), together_(together) {}
+  // Of rows of `columns` elements, 1 to kGroupColumns. cold: no cache holds their outputs yet.
+  SoftmaxRowGroup(int columns, bool cold)
+      : columns_(columns), pitch_(padded<Compute, Isa>(columns)), cold_(cold) {}
 
   // x, out: where each of kRows rows begins. False, and nothing is written, where one of them is
   // not an ordinary row.
   TWINOPS_INLINE bool run(const In* const* x, Out* const* out) {
     // Copies: members would be read again after every vector that is stored, which may be to them.
     const int columns = columns_, pitch = pitch_;
-    const bool together = together_, cold = out_.cold, streamed = out_.streamed;
+    const bool cold = cold_;
     V of_rows[kRows];
     for (int r = 0; r < kRows; ++r) of_rows[r] = read(x[r], columns, values_ + r * pitch);
     const V max = largest_across(of_rows);
@@ -64,7 +61,7 @@ class SoftmaxRowGroup {
     }
     for (int r = 0; r < kRows; ++r) {
       const V last(last_[r]), of_row(kLog ? max_[r] : Compute(0));
-      const RowView<Out, Isa> to{together ? run_ + r * columns : out[r], 1, streamed && !together};
+      const RowView<Out, Isa> to{out[r], 1};
       const Compute* const from = values_ + r * pitch;
       write_chunk<true, true>(to, 0, columns, [&](int j) TWINOPS_INLINE_BODY {
         const V value = load<Isa>(from + j);
@@ -74,7 +71,6 @@ class SoftmaxRowGroup {
           return value * last;
       });
     }
-    if (together) stream_elements<Isa>(out[0], run_, kRows * columns);
     return true;
   }
 
@@ -106,12 +102,10 @@ class SoftmaxRowGroup {
 
   static constexpr int kRoom = kGroupColumns<Compute>;
   int columns_, pitch_;
-  RowView<Out, Isa> out_;
-  bool together_;
+  bool cold_;
   alignas(64) Compute low_[kRows], magic_[kRows], max_[kRows], last_[kRows];
   alignas(64) Compute values_[kRows * kRoom];      // softmax: then the weights
   alignas(64) Compute weights_[kLog ? kRoom : 1];  // log_softmax: of one row
-  alignas(64) Out run_[kRows * kTogetherColumns];
 };
 
 }  // namespace twinops

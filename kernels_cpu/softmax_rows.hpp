@@ -129,7 +129,7 @@ class SoftmaxRows {
   // Rows as many at once as are short enough for it. Returns the first that is left.
   TWINOPS_INLINE std::int64_t row_groups(std::int64_t begin, std::int64_t end) const {
     using Group = SoftmaxRowGroup<Isa, kLog, In, typename Sink::Element>;
-    Group group(static_cast<int>(a_.rows.length), sink_.view(0), sink_.streamed && sink_.gapless);
+    Group group(static_cast<int>(a_.rows.length), sink_.view(0).cold);
     for (; begin + Group::kRows <= end; begin += Group::kRows) {
       const In* x[Group::kRows];
       typename Sink::Element* out[Group::kRows];
