@@ -12,8 +12,8 @@
 // Tried and left, there: the same for wider elements (307 200 floats from L3 a twentieth slower);
 // the first lines of the page behind where a page begins (in a loop of its own 30 us in place of
 // 25); the start of every next stretch, also of one that begins where this one ends (300 of 1000
-// floats a twentieth to a fifth slower). On a Zen 5: sums of sizes (four instructions more of 22
-// for four vectors), all halves of a sum by pairs (16 bits a twentieth slower).
+// floats a twentieth to a fifth slower). On a Zen 5: sums of sizes (three instructions more of 19
+// for four vectors), a sum of halves by pairs throughout (16 bits a twentieth slower).
 #include "operators/check_finite_and_unscale.hpp"
 
 #include "kernels_cpu/kernel.hpp"
@@ -25,8 +25,8 @@
 namespace twinops {
 namespace {
 
-// Vectors of V that are looked at together: 256 bytes of what is computed in, for twice as many of
-// AVX-512 were a tenth slower (20 000 of 256 floats, Zen 5).
+// Vectors of V that are looked at together. Eight of AVX-512 were a tenth slower than four where
+// tensors are short (20 000 of 256 floats, Zen 5).
 template <class V>
 constexpr int kBlock = sizeof(V) < 64 ? 8 : 4;
 
