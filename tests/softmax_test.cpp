@@ -208,6 +208,28 @@ TEST(SoftmaxValues, ARowIsTheSameInEveryBatch) {
 }
 
 // The backward pass against differences of the forward pass, in double.
+// More axes than a call keeps by itself (operators/small_vector.hpp), in an order of their own.
+TEST(Softmax, ATensorOfTwelveAxes) {
+  const std::vector<std::int64_t> shape = {2, 1, 2, 1, 2, 1, 3, 1, 2, 1, 2, 3};
+  std::vector<float> x(288), many(288), three(288);
+  for (int i = 0; i < 288; ++i) x[i] = static_cast<float>(i * 37 % 101) / 16;
+  twinops::softmax({x.data(), shape}, {many.data(), shape}, {.axis = 6});
+  twinops::softmax({x.data(), {8, 3, 12}}, {three.data(), {8, 3, 12}}, {.axis = 1});
+  EXPECT_EQ(many, three);
+  // The same with the first and the last axis exchanged in memory.
+  std::vector<std::int64_t> strides(12);
+  std::int64_t step = 1;
+  for (const int axis : {0, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 11}) {
+    strides[axis] = step;
+    step *= shape[axis];
+  }
+  std::vector<float> turned(288), out(288);
+  for (int i = 0; i < 288; ++i) turned[i / 144 + i % 144 / 3 * 2 + i % 3 * 96] = x[i];
+  twinops::softmax({turned.data(), shape, twinops::kHost, strides}, {out.data(), shape},
+                   {.axis = 6});
+  EXPECT_EQ(out, many);
+}
+
 TEST(SoftmaxGradient, AgreesWithFiniteDifferences) {
   constexpr std::int64_t n = 1500;
   std::mt19937_64 generator(kSeed);
