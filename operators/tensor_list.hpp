@@ -56,7 +56,7 @@ class TensorList {
     void* out;
     Type type;
   };
-  static constexpr std::size_t kAhead = 8;  // members that are on their way from memory
+  static constexpr std::size_t kAhead = 32;  // members that are on their way from memory
   bool take_as_they_came(const Call& call, const char* x, const char* out);
   void pick(const Call& call, const char* x, const char* out);
   std::size_t member_of(std::int64_t element) const;
