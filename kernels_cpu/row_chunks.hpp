@@ -28,8 +28,8 @@ struct RowView {
 // reads it. A line is then not read before it is written. Short runs are not worth it: the lines at
 // their ends are shared by two. From how many bytes on they are was measured, kernel by kernel
 // (docs/performance.md).
-inline constexpr std::int64_t kStreamedOutput = std::int64_t{1} << 25,
-                              kStreamedRun = 1024;  // bytes
+inline constexpr std::int64_t kStreamedOutput = std::int64_t{1} << 25, kStreamedRun = 1024,
+                              kStreamedRow = 8192;  // bytes; the last for rows of softmax
 template <class T>
 TWINOPS_INLINE bool is_streamed(std::int64_t runs, std::int64_t run,
                                 std::int64_t least = kStreamedRun) {
@@ -49,6 +49,12 @@ TWINOPS_INLINE bool is_cold(std::int64_t runs, std::int64_t run) {
 template <class T, class Isa>
 TWINOPS_INLINE void fetch_to_write(RowView<T, Isa> out, int n) {
   for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(out.data + j, 1);
+}
+
+// Fetches n elements into the second cache.
+template <class T>
+TWINOPS_INLINE void fetch_to_read(const T* x, int n) {
+  for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(x + j, 0, 2);
 }
 
 // n elements: whole lines are streamed, what is left at the ends is not. Tried and left: vectors

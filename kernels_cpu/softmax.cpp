@@ -39,9 +39,6 @@ struct PlainSink {
   TWINOPS_INLINE Row row(std::int64_t, std::int64_t offset) const { return {view(offset)}; }
 };
 
-// Bytes of a row below which streaming it loses.
-inline constexpr std::int64_t kStreamedRow = 8192;
-
 template <class Isa, bool kLog>
 void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {

@@ -4,10 +4,16 @@
 // Memory: a row whose weights can wait is read once: in the output itself, which is of their type
 // and does not go past the caches, and else, the first kKept chunks of a whole row, in a buffer of
 // the thread. Others are read twice. Elements beyond a row's columns are not read at all. Order:
-// docs/softmax.md. Tried and left: weights in an output that no cache holds, which is one more trip
-// to memory than a second exp costs.
+// docs/softmax.md.
+//
+// Tried and left, 2^24 floats: on a Zen 5 all but rows of a chunk streamed (from 4096 columns on a
+// sixth to a third slower than weights that wait in the output, longer rows up to six tenths); on a
+// Xeon none streamed up to 32 768 columns (a fifth to two fifths slower) or all beyond (a tenth
+// faster to a fifth slower); the row behind fetched while one of floats is written (a tenth slower
+// on either).
 #pragma once
 
+#include "kernels_cpu/processor.hpp"
 #include "kernels_cpu/softmax_chunk.hpp"
 #include "kernels_cpu/softmax_row_group.hpp"
 
@@ -17,11 +23,23 @@ namespace twinops {
 template <class F>
 inline constexpr int kKept = 128 / static_cast<int>(sizeof(F));
 
-// Whether rows of so many chunks are read once only if their output is not streamed. Then it pays:
-// on a Zen 3, AVX2, 2^23 floats in rows of 65 536 columns 5.8 to 4.7 ms, of 262 144 6.4 to 4.8.
+// Whether weights of rows of so many chunks wait in the output, which is not streamed then, however
+// large it is. On AMD that is the faster way (one thread, 2^24 floats in rows of 16 384 columns, a
+// Zen 5: 6.3 to 4.2 ms, held to AVX2 6.7 to 5.7); elsewhere for rows that would be read twice.
 template <class In, class Out>
-inline bool waits_in_output(std::int64_t chunks) {
-  return std::is_same_v<Out, compute_t<In>> && chunks > kKept<Out> && chunks <= kWholeChunks;
+TWINOPS_INLINE bool waits_in_output(std::int64_t chunks) {
+  const std::int64_t most_kept = is_amd() ? kKept<Out> / 10 : kKept<Out>;  // 12 KiB
+  return std::is_same_v<Out, compute_t<In>> && chunks > most_kept && chunks <= kWholeChunks;
+}
+
+// Whether the row behind is fetched while one is written, in which time nothing else would be read
+// (one thread, 2^24 bfloat16 in rows of 16 384 columns, Zen 5: 6.7 to 3.9 ms). On a Xeon it gains a
+// tenth on one thread and loses as much on more; rows of 6000 bytes lose a sixth.
+inline constexpr std::int64_t kFetchedRow = 1 << 17;  // bytes, at most
+template <class In>
+TWINOPS_INLINE bool fetches_row_behind(std::int64_t rows, std::int64_t length) {
+  return sizeof(In) == 2 && is_amd() && is_streamed<In>(rows, length, kStreamedRow) &&
+         length * std::int64_t{sizeof(In)} <= kFetchedRow;
 }
 
 // Sink: where results go.
@@ -49,7 +67,11 @@ class SoftmaxRows {
   using CutKept = Weights<0>;
 
   SoftmaxRows(const SoftmaxArguments& a, const Sink& sink)
-      : a_(a), sink_(sink), plain_(a.is_plain()) {}
+      : a_(a),
+        sink_(sink),
+        plain_(a.is_plain()),
+        fetches_(plain_ && a.rows.step[1] == 1 &&
+                 fetches_row_behind<In>(a.rows.rows, a.rows.length)) {}
 
   // Rows of one chunk.
   void short_rows(std::int64_t begin, std::int64_t end) const {
@@ -93,7 +115,10 @@ class SoftmaxRows {
     const RowKind kind = kind_of_row(part.max);
     if (kind != RowKind::ordinary) return write_special(row, kind, begin, end);
     const Compute last = kLog ? log_of_sum<In>(part) : Compute(1) / part.sum;
+    const bool fetches = fetches_ && begin == 0 && index + 1 < a_.rows.rows;
+    const In* const behind = fetches ? at(index + 1).x.x.data : nullptr;
     for (std::int64_t c = begin; c < end; ++c) {
+      if (fetches) fetch_to_read(behind + c * kFoldChunk, row.x.size(c));
       const int n = row.x.used(c);
       if (n == 0) {
       } else if constexpr (kLog) {
@@ -248,7 +273,7 @@ class SoftmaxRows {
 
   const SoftmaxArguments& a_;
   const Sink& sink_;
-  bool plain_;
+  const bool plain_, fetches_;
 };
 
 }  // namespace twinops
