@@ -145,8 +145,9 @@ class GradColumns {
   }
   [[gnu::noinline]] void write(const Tile& t, int n, const Compute* sums) const {
     for (int j = 0; j < n; ++j)
-      t.run(j).write(RowView<Out, Isa>{t.dx.at(j), 1, streamed_}, scale_,
-                     [&](int i) TWINOPS_INLINE_BODY { return load<Isa>(sums + i); });
+      t.run(j).template write<false>(RowView<Out, Isa>{t.dx.at(j), 1, streamed_}, scale_,
+                                     [&](int i)
+                                         TWINOPS_INLINE_BODY { return load<Isa>(sums + i); });
   }
 
   const SoftmaxGradArguments& a_;

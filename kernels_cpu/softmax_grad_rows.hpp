@@ -54,8 +54,7 @@ class GradRows {
     const Operands at = operands(row);
     Rooms<kFoldChunk> rooms;
     ChunkTree<Part> tree;
-    for (std::int64_t c = begin; c < end; ++c)
-      tree.add(isa::fold_lanes(run(at, c, rooms.y, rooms.dy).sum().v));
+    for (std::int64_t c = begin; c < end; ++c) tree.add(run(at, c, rooms.y, rooms.dy).total());
     return tree.total();
   }
   void end() const { isa::end_of_streams(); }
@@ -107,7 +106,8 @@ class GradRows {
     return {dense_run(at.y, first, n, y_room), at.dy.run(first, n, dy_room), n};
   }
   TWINOPS_INLINE void write_run(const Run& run, Compute of_row, RowView<Out, Isa> dx) const {
-    run.write(dx, scale_, [sum = V(of_row)](int) TWINOPS_INLINE_BODY { return sum; });
+    run.template write<true>(dx, scale_,
+                             [sum = V(of_row)](int) TWINOPS_INLINE_BODY { return sum; });
   }
 
   // Rows [row, row + kRows).

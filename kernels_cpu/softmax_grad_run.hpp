@@ -2,7 +2,8 @@
 // row or of rows side by side: the sum of its terms, and its gradients. Only files compiled once an
 // instruction set include this.
 //
-// Memory: y and dy are read where they are, nothing beyond the run. Order: docs/softmax.md.
+// Memory: y and dy are read where they are, nothing beyond the run. Order: docs/softmax.md. Two
+// vectors of bfloat16 lie in one of words, and no lane is moved.
 #pragma once
 
 #include <limits>
@@ -50,13 +51,20 @@ struct GradRun {
         end, [&](int i) TWINOPS_INLINE_BODY { return load<Isa>(terms + i); });
   }
 
+  // The same of all terms.
+  TWINOPS_INLINE Compute total() const {
+    if constexpr (std::is_same_v<In, bfloat16>)
+      if (n == kFoldChunk) return total_of_words();
+    return isa::fold_lanes(sum().v);
+  }
+
   // dx: the run's own elements; it may be y or dy. sum(j) gives the sums of the rows that elements
-  // j, j + 1, ... are of.
-  template <class Out, class Sum>
+  // j, j + 1, ... are of; kOneRow: all are of one.
+  template <bool kOneRow, class Out, class Sum>
   TWINOPS_INLINE void write(RowView<Out, Isa> dx, Compute scale, Sum&& sum) const {
-    if (dx.step == 1 && !dx.streamed) return write_dense(dx.data, scale, sum);
+    if (dx.step == 1 && !dx.streamed) return write_dense<kOneRow>(dx.data, scale, sum);
     alignas(64) Out dxs[kFoldChunk];
-    write_dense(dxs, scale, sum);
+    write_dense<kOneRow>(dxs, scale, sum);
     if (dx.streamed) return stream_elements<Isa>(dx.data, dxs, n);
     for (int j = 0; j < n; ++j) dx.data[j * dx.step] = dxs[j];
   }
@@ -64,6 +72,37 @@ struct GradRun {
  private:
   TWINOPS_INLINE static V term(const In* from_y, const In* from_dy) {
     return grad_term<kLog>(kLog ? V(Compute(0)) : load<Isa>(from_y), load<Isa>(from_dy));
+  }
+
+  // Of a whole chunk of bfloat16: terms of even number fold apart from those of odd until there is
+  // one of each.
+  TWINOPS_INLINE Compute total_of_words() const {
+    constexpr int kStep = kFoldChunk / 8;
+    static_assert(kStep % (2 * kLanes) == 0);
+    alignas(64) Compute s[kStep];  // a vector of either in turn
+    const auto terms = [&](int j, V& even, V& odd) TWINOPS_INLINE_BODY {
+      V y_even(Compute(0)), y_odd(Compute(0)), dy_even, dy_odd;
+      if constexpr (!kLog) load_two<Isa>(y + j, y_even, y_odd);
+      load_two<Isa>(dy + j, dy_even, dy_odd);
+      even = grad_term<kLog>(y_even, dy_even);
+      odd = grad_term<kLog>(y_odd, dy_odd);
+    };
+    for (int j = 0; j < kStep; j += 2 * kLanes) {
+      V even[4], odd[4];
+      for (int k = 0; k < 4; ++k) {
+        V further_even, further_odd;
+        terms(j + k * kStep, even[k], odd[k]);
+        terms(j + (k + 4) * kStep, further_even, further_odd);
+        even[k] = even[k] + further_even;
+        odd[k] = odd[k] + further_odd;
+      }
+      save(s + j, (even[0] + even[2]) + (even[1] + even[3]));
+      save(s + j + kLanes, (odd[0] + odd[2]) + (odd[1] + odd[3]));
+    }
+    for (int half = kStep / 2; half >= 2 * kLanes; half /= 2)
+      for (int j = 0; j < half; j += kLanes)
+        save(s + j, load<Isa>(s + j) + load<Isa>(s + j + half));
+    return isa::fold_lanes(load<Isa>(s).v) + isa::fold_lanes(load<Isa>(s + kLanes).v);
   }
 
   // Of a run of a vector or more: whether half the instructions give the same bits.
@@ -76,23 +115,30 @@ struct GradRun {
     return !isa::holds_nan(nan.v, nan.v, nan.v, nan.v);
   }
 
-  template <class Out, class Sum>
+  template <bool kOneRow, class Out, class Sum>
   TWINOPS_INLINE void write_dense(Out* dx, Compute factor, Sum&& sum) const {
     const V scale(factor);
     if constexpr (kLog)
       if (powers_are_normal())
-        return write_each(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
+        return write_each<kOneRow>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
           return normal_log_softmax_grad<In>(a, b, sum(j), scale);
         });
     if (factor == Compute(1))  // the same bits
-      return write_each(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
+      return write_each<kOneRow>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
         return softmax_grad<kLog, In>(a, b, sum(j));
       });
-    write_each(dx, [&](int j, V a, V b)
-                       TWINOPS_INLINE_BODY { return softmax_grad<kLog, In>(a, b, sum(j), scale); });
+    write_each<kOneRow>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
+      return softmax_grad<kLog, In>(a, b, sum(j), scale);
+    });
   }
 
-  template <class Out, class Gradient>
+  // Whether gradients are worked on as two vectors in one of words.
+  template <bool kOneRow, class Out>
+  static constexpr bool in_words() {
+    return kOneRow && std::is_same_v<In, bfloat16> && std::is_same_v<Out, bfloat16>;
+  }
+
+  template <bool kOneRow, class Out, class Gradient>
   TWINOPS_INLINE void write_each(Out* dx, Gradient&& of) const {
     const auto gradient = [&](int j, const In* from_y, const In* from_dy) TWINOPS_INLINE_BODY {
       return of(j, load<Isa>(from_y), load<Isa>(from_dy));
@@ -106,12 +152,52 @@ struct GradRun {
       store<Isa>(out, gradient(0, few[0], few[1]));
       return copy_few<kLanes>(dx, out, count);
     }
+    // Four vectors at once gain where much is computed, or a lane would be moved.
+    constexpr bool kAtOnce = kLog || in_words<kOneRow, Out>();
+    const int fours = kAtOnce ? count - count % (4 * kLanes) : 0;
+    if (kAtOnce && count == fours) return write_fours<kOneRow>(dx, fours, of);
     // The last vector overlaps the one before it, which may overwrite what it is made of.
     const int at_last = count - kLanes;
     const V last = gradient(at_last, y + at_last, dy + at_last);
+    if constexpr (kAtOnce)
+      if (fours != 0) write_fours<kOneRow>(dx, fours, of);
 #pragma GCC unroll 4
-    for (int j = 0; j < at_last; j += kLanes) store<Isa>(dx + j, gradient(j, y + j, dy + j));
+    for (int j = fours; j < at_last; j += kLanes) store<Isa>(dx + j, gradient(j, y + j, dy + j));
     store<Isa>(dx + at_last, last);
+  }
+  // The first `count` elements, four vectors at once, which nearly always hold no NaN.
+  template <bool kOneRow, class Out, class Gradient>
+  TWINOPS_INLINE void write_fours(Out* dx, int count, Gradient&& of) const {
+    for (int j = 0; j < count; j += 4 * kLanes) {
+      const auto read = [&](int i, const In* from, V* to) TWINOPS_INLINE_BODY {
+        if constexpr (in_words<kOneRow, Out>()) {
+          load_two<Isa>(from + i, to[0], to[1]);
+        } else {
+          to[0] = load<Isa>(from + i);
+          to[1] = load<Isa>(from + i + kLanes);
+        }
+      };
+      V gradients[4];
+      for (int k = 0; k < 4; k += 2) {
+        const int i = j + k * kLanes;
+        V ys[2], dys[2];
+        read(i, y, ys);
+        read(i, dy, dys);
+        gradients[k] = of(i, ys[0], dys[0]);
+        gradients[k + 1] = of(i + kLanes, ys[1], dys[1]);
+      }
+      const bool nan =
+          isa::holds_nan(gradients[0].v, gradients[1].v, gradients[2].v, gradients[3].v);
+      if (nan) [[unlikely]] {
+        for (int i = j; i < j + 4 * kLanes; i += kLanes)
+          store<Isa>(dx + i, of(i, load<Isa>(y + i), load<Isa>(dy + i)));
+      } else if constexpr (in_words<kOneRow, Out>()) {
+        for (int k = 0; k < 4; k += 2)
+          store_two_numbers<Isa>(dx + j + k * kLanes, gradients[k], gradients[k + 1]);
+      } else {
+        for (int k = 0; k < 4; ++k) store_canonical<Isa>(dx + j + k * kLanes, gradients[k]);
+      }
+    }
   }
 };
 
