@@ -74,9 +74,9 @@ class GradRows {
   using V = Vec<Compute, Isa>;
   using Run = GradRun<Isa, kLog, In>;
   static constexpr int kRows = V::kLanes;  // of a group
-  // Others have more to compute for a byte that they write, and lose by streaming or fetching it;
-  // the logarithm's on AMD too (2^24 floats on a Zen 5, rows of 4096 and 65 536 columns: streamed
-  // 9.7 and 9.9 ms, not streamed 8.4 and 7.3).
+  // Outputs of 16 bits have more to compute for a byte that is written, and lose by being streamed
+  // or fetched; so does log_softmax_grad's on AMD by being streamed (2^24 floats on a Zen 5, rows
+  // of 4096 and 65 536 columns: 9.7 and 9.9 ms in place of 8.4 and 7.3).
   static constexpr bool kWide = sizeof(Out) > 2, kFetched = !kLog && kWide;
   static bool streams() { return kWide && !(kLog && is_amd()); }
 
