@@ -173,22 +173,36 @@ TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, 
     for (int i = 0; i < n; ++i) to[i * out.step] = buffer[i];
 }
 
-// The fold of s[0..n) until one vector is left, n a power of two and a vector at least. s is
-// overwritten.
+// Two vectors of bfloat16 as load_two leaves them: the elements of even number and those of odd
+// fold apart until there is one of each.
 template <class F, class Isa>
-TWINOPS_INLINE Vec<F, Isa> fold_vectors(F* s, int n) {
-  using V = Vec<F, Isa>;
-  for (int half = n / 2; half >= V::kLanes; half /= 2)
-    for (int j = 0; j < half; j += V::kLanes)
-      save(s + j, load<Isa>(s + j) + load<Isa>(s + j + half));
-  return load<Isa>(s);
+struct EvenAndOdd {
+  static constexpr int kLanes = 2 * Vec<F, Isa>::kLanes;
+  Vec<F, Isa> even, odd;
+  TWINOPS_INLINE friend EvenAndOdd operator+(EvenAndOdd a, EvenAndOdd b) {
+    return {a.even + b.even, a.odd + b.odd};
+  }
+};
+template <class F, class Isa>
+TWINOPS_INLINE void save(F* to, EvenAndOdd<F, Isa> v) {
+  save(to, v.even);
+  save(to + Vec<F, Isa>::kLanes, v.odd);
+}
+template <class F, class Isa>
+TWINOPS_INLINE void load_saved(const F* from, Vec<F, Isa>& v) {
+  v = load<Isa>(from);
+}
+template <class F, class Isa>
+TWINOPS_INLINE void load_saved(const F* from, EvenAndOdd<F, Isa>& v) {
+  v = {load<Isa>(from), load<Isa>(from + Vec<F, Isa>::kLanes)};
 }
 
-// The same of f(j), j = 0, kLanes, ... n, n a power of two and eight vectors at least: eight
-// vectors of a residue are added before any is stored.
+// The fold of f(j), j = 0, kLanes, ... n, until one of what f gives is left, a vector or
+// EvenAndOdd; n is a power of two and eight of them at least. Eight of a residue are added before
+// any is stored.
 template <class F, class Isa, class Term>
-TWINOPS_INLINE Vec<F, Isa> fold_eighths(int n, Term&& f) {
-  using V = Vec<F, Isa>;
+TWINOPS_INLINE auto fold_eighths(int n, Term&& f) {
+  using V = decltype(f(0));
   alignas(64) F s[kFoldChunk / 8];
   const int step = n / 8;
   for (int j = 0; j < step; j += V::kLanes) {
@@ -196,7 +210,16 @@ TWINOPS_INLINE Vec<F, Isa> fold_eighths(int n, Term&& f) {
     const V c = f(j + 2 * step) + f(j + 6 * step), d = f(j + 3 * step) + f(j + 7 * step);
     save(s + j, (a + c) + (b + d));
   }
-  return fold_vectors<F, Isa>(s, step);
+  V low, high;
+  for (int half = step / 2; half >= V::kLanes; half /= 2) {
+    for (int j = 0; j < half; j += V::kLanes) {
+      load_saved(s + j, low);
+      load_saved(s + j + half, high);
+      save(s + j, low + high);
+    }
+  }
+  load_saved(s, low);
+  return low;
 }
 
 // The same of up to four vectors.

@@ -74,35 +74,17 @@ struct GradRun {
     return grad_term<kLog>(kLog ? V(Compute(0)) : load<Isa>(from_y), load<Isa>(from_dy));
   }
 
-  // Of a whole chunk of bfloat16: terms of even number fold apart from those of odd until there is
-  // one of each.
+  // Of a whole chunk of bfloat16.
   TWINOPS_INLINE Compute total_of_words() const {
-    constexpr int kStep = kFoldChunk / 8;
-    static_assert(kStep % (2 * kLanes) == 0);
-    alignas(64) Compute s[kStep];  // a vector of either in turn
-    const auto terms = [&](int j, V& even, V& odd) TWINOPS_INLINE_BODY {
-      V y_even(Compute(0)), y_odd(Compute(0)), dy_even, dy_odd;
-      if constexpr (!kLog) load_two<Isa>(y + j, y_even, y_odd);
-      load_two<Isa>(dy + j, dy_even, dy_odd);
-      even = grad_term<kLog>(y_even, dy_even);
-      odd = grad_term<kLog>(y_odd, dy_odd);
-    };
-    for (int j = 0; j < kStep; j += 2 * kLanes) {
-      V even[4], odd[4];
-      for (int k = 0; k < 4; ++k) {
-        V further_even, further_odd;
-        terms(j + k * kStep, even[k], odd[k]);
-        terms(j + (k + 4) * kStep, further_even, further_odd);
-        even[k] = even[k] + further_even;
-        odd[k] = odd[k] + further_odd;
-      }
-      save(s + j, (even[0] + even[2]) + (even[1] + even[3]));
-      save(s + j + kLanes, (odd[0] + odd[2]) + (odd[1] + odd[3]));
-    }
-    for (int half = kStep / 2; half >= 2 * kLanes; half /= 2)
-      for (int j = 0; j < half; j += kLanes)
-        save(s + j, load<Isa>(s + j) + load<Isa>(s + j + half));
-    return isa::fold_lanes(load<Isa>(s).v) + isa::fold_lanes(load<Isa>(s + kLanes).v);
+    using Two = EvenAndOdd<Compute, Isa>;
+    const Two sums = fold_eighths<Compute, Isa>(kFoldChunk, [&](int j) TWINOPS_INLINE_BODY {
+      Two from_y{V(Compute(0)), V(Compute(0))}, from_dy;
+      if constexpr (!kLog) load_two<Isa>(y + j, from_y.even, from_y.odd);
+      load_two<Isa>(dy + j, from_dy.even, from_dy.odd);
+      return Two{grad_term<kLog>(from_y.even, from_dy.even),
+                 grad_term<kLog>(from_y.odd, from_dy.odd)};
+    });
+    return isa::fold_lanes(sums.even.v) + isa::fold_lanes(sums.odd.v);
   }
 
   // Of a run of a vector or more: whether half the instructions give the same bits.

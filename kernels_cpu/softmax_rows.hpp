@@ -19,16 +19,21 @@
 
 namespace twinops {
 
-// Chunks whose weights wait in a buffer: 128 KiB of the stack.
+// Chunks of so many KiB.
 template <class F>
-inline constexpr int kKept = 128 / static_cast<int>(sizeof(F));
+constexpr int chunks_of(int kib) {
+  return kib * 1024 / (kFoldChunk * static_cast<int>(sizeof(F)));
+}
+// Those whose weights wait in a buffer, on the stack.
+template <class F>
+inline constexpr int kKept = chunks_of<F>(128);
 
 // Whether weights of rows of so many chunks wait in the output, which is not streamed then, however
 // large it is. On AMD that is the faster way (one thread, 2^24 floats in rows of 16 384 columns, a
 // Zen 5: 6.3 to 4.2 ms, held to AVX2 6.7 to 5.7); elsewhere for rows that would be read twice.
 template <class In, class Out>
 TWINOPS_INLINE bool waits_in_output(std::int64_t chunks) {
-  const std::int64_t most_kept = is_amd() ? kKept<Out> / 10 : kKept<Out>;  // 12 KiB
+  const int most_kept = is_amd() ? chunks_of<Out>(12) : kKept<Out>;
   return std::is_same_v<Out, compute_t<In>> && chunks > most_kept && chunks <= kWholeChunks;
 }
 
