@@ -33,8 +33,8 @@ inline constexpr std::int64_t kMostRowsAcross = 1 << 30;
 inline constexpr std::int64_t kMostChunksAcross = kWarp * kWarp;
 
 // Whether neighbouring rows of every operand lie closer than a row's own elements.
-template <int N>
-bool lies_across(const Rows<N>& rows) {
+template <int N, int kAxes>
+bool lies_across(const Rows<N, kAxes>& rows) {
   const int last = rows.outer.rank - 1;
   if (last < 0 || rows.rows > kMostRowsAcross) return false;
   const auto magnitude = [](std::int64_t x) { return x < 0 ? -x : x; };
@@ -44,15 +44,15 @@ bool lies_across(const Rows<N>& rows) {
 }
 
 // Whether a call is one for these kernels, as far as its rows and types say.
-template <int N>
-bool goes_across(const Rows<N>& rows, const TypePair& types) {
+template <int N, int kAxes>
+bool goes_across(const Rows<N, kAxes>& rows, const TypePair& types) {
   return rows.rows > 0 && rows.length > 0 && types.in == types.out &&
          rows.length <= kMostChunksAcross * kFoldChunk && lies_across(rows);
 }
 
 // Whether V neighbouring rows move as one.
-template <int N>
-bool moves_as_one(const Rows<N>& rows, const RowMemory (&memory)[N], int V) {
+template <int N, int kAxes>
+bool moves_as_one(const Rows<N, kAxes>& rows, const RowMemory (&memory)[N], int V) {
   const int last = rows.outer.rank - 1;
   bool yes = rows.outer.size[last] % V == 0;
   for (int k = 0; k < N; ++k) {
@@ -78,8 +78,8 @@ inline constexpr int kBlocksAcross = !kMany                       ? 1
 
 // For threads that hold K elements of each of V rows of `element` bytes. Rows side by side are as
 // wide as 128 bytes, or fewer where that leaves a block small enough for two to be at work.
-template <bool kMany = false, int N>
-AcrossPlan plan_across(const Rows<N>& rows, int K, int V, int element, int device) {
+template <bool kMany = false, int N, int kAxes>
+AcrossPlan plan_across(const Rows<N, kAxes>& rows, int K, int V, int element, int device) {
   constexpr int kWide = 128, kNarrow = 64;
   constexpr int kMostWarps = kThreadsAcross<kMany> / kWarp, kWarps = std::min(16, kMostWarps);
   const auto log2_at_least = [](std::int64_t n) {

@@ -147,9 +147,10 @@ __device__ __forceinline__ int left_of_chunk(std::int64_t length, int c) {
 }
 
 // row_starts(), with one multiplication in place of the division that most rows take.
-template <int N>
+template <int N, int kAxes>
 __device__ __forceinline__ RowStarts<N> across_starts(const AcrossPlan& plan,
-                                                      const Layout<N>& outer, std::uint32_t row) {
+                                                      const Layout<N, kAxes>& outer,
+                                                      std::uint32_t row) {
   RowStarts<N> starts;
 #pragma unroll
   for (int k = 0; k < N; ++k) starts.of[k] = 0;

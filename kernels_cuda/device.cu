@@ -6,12 +6,25 @@ namespace {
 
 __global__ void probe_kernel() {}
 
+// Asked for once: the driver takes half a millisecond for the clock.
+double memory_rate(int index) {
+  const auto of = [&](cudaDeviceAttr attribute) {
+    int value = 0;
+    check(cudaDeviceGetAttribute(&value, attribute, index), "cudaDeviceGetAttribute");
+    return static_cast<double>(value);
+  };
+  const double gigahertz = of(cudaDevAttrMemoryClockRate) / 1e6;
+  const double bytes = 2 * of(cudaDevAttrGlobalMemoryBusWidth) / 8;  // at both edges of the clock
+  return gigahertz * bytes / of(cudaDevAttrMultiProcessorCount);
+}
+
 CudaDevice describe_device(int index) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   const std::string capability =
       "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
-  CudaDevice device{properties.name, capability, "cuda/" + capability, false, {}};
+  CudaDevice device{properties.name, capability, "cuda/" + capability,
+                    false,           {},         memory_rate(index)};
   const CurrentDevice current(index);
   cudaFuncAttributes attributes{};
   const cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
@@ -37,7 +50,7 @@ CudaProbe probe() {
     try {
       found.devices.push_back(describe_device(i));
     } catch (const Error& error) {
-      found.devices.push_back({"", "", "cuda/unknown", false, error.what()});
+      found.devices.push_back({"", "", "cuda/unknown", false, error.what(), 0});
     }
   }
   return found;

@@ -46,10 +46,17 @@ __device__ inline std::int64_t column_of(std::int64_t pack, std::int64_t row) {
 // A launch of the fast path. The round keys travel with it; with a seed on the device each warp
 // computes them, in uniform registers.
 struct DropoutLaunch {
-  DropoutWork work;
+  FlatDropout work;
   PhiloxKeys keys;
-  std::int64_t units;  // bytes of mask, with its padding
 };
+// A launch of more takes half a microsecond longer, or does so every second time.
+static_assert(sizeof(DropoutLaunch) <= 256);
+
+// Groups of eight elements, and with those the bytes of a mask, with its padding.
+__host__ __device__ constexpr std::int64_t dropout_units(std::int64_t elements,
+                                                         DropoutWork::Sink sink) {
+  return sink == DropoutWork::Sink::bits ? (elements + 31) / 32 * 4 : (elements + 7) / 8;
+}
 
 template <PackSource kSource, bool kKeys>
 __device__ DropoutDraws draws_of(const DropoutLaunch& launch, const Sequence& sequence) {
@@ -64,7 +71,7 @@ __device__ DropoutDraws draws_of(const DropoutLaunch& launch, const Sequence& se
 // The packs first, first + kDropoutThreads, ... With kWhole there are kPacks of them; else there is
 // one, if `whole`. Every thread of the warp calls it.
 template <class T, PackSource kSource, DropoutWork::Sink kSink, bool kSums, int kPacks, bool kWhole>
-__device__ __forceinline__ void dropout_packs(const DropoutWork& work, const DropoutDraws& draws,
+__device__ __forceinline__ void dropout_packs(const FlatDropout& work, const DropoutDraws& draws,
                                               std::int64_t first, bool whole) {
   static_assert(kWhole || kPacks == 1);
   using Source = DropoutWork::Source;
@@ -127,9 +134,10 @@ template <class T, PackSource kSource, bool kKeys, DropoutWork::Sink kSink, bool
 __global__ void __launch_bounds__(kDropoutThreads)
     dropout_pack_kernel(const __grid_constant__ DropoutLaunch launch) {
   constexpr int kPacksOfUnit = 8 / DropoutPack<T>::kElements;
-  const DropoutWork& work = launch.work;
+  const FlatDropout& work = launch.work;
   const Sequence sequence = work.random.sequence();
   const DropoutDraws draws = draws_of<kSource, kKeys>(launch, sequence);
+  const std::int64_t units = dropout_units(work.elements, kSink);
   const std::int64_t whole_packs =
       draws.reaches<kSource>(work.elements) ? work.elements / 8 * kPacksOfUnit : 0;
   const std::int64_t tile = std::int64_t{blockIdx.x} * (kDropoutThreads * kUnroll);
@@ -142,7 +150,7 @@ __global__ void __launch_bounds__(kDropoutThreads)
     const std::int64_t pack = tile + k * kDropoutThreads + threadIdx.x;
     const bool whole = pack < whole_packs;
     dropout_packs<T, kSource, kSink, kSums, 1, false>(work, draws, pack, whole);
-    if (!whole && pack % kPacksOfUnit == 0 && pack / kPacksOfUnit < launch.units)
+    if (!whole && pack % kPacksOfUnit == 0 && pack / kPacksOfUnit < units)
       dropout_flat_unit<T>(work, sequence, pack / kPacksOfUnit);
   }
 }
@@ -172,7 +180,7 @@ void launch_packs(const DropoutWork& work, std::int64_t units, cudaStream_t stre
   constexpr std::int64_t kTile = kDropoutThreads * kDropoutUnroll;
   const std::int64_t packs = units * (8 / kDropoutElements<T>);
   const auto blocks = static_cast<unsigned>((packs + kTile - 1) / kTile);
-  const DropoutLaunch launch{work, philox_keys(work.random.seed), units};
+  const DropoutLaunch launch{work, philox_keys(work.random.seed)};
   const auto with_keys = [&]<bool kKeys>() {
     launch_grid("launch of dropout",
                 dropout_pack_kernel<T, kSource, kKeys, kSink, kSums, kDropoutUnroll>, blocks,
@@ -194,8 +202,7 @@ template <class T, bool kForward, bool kSums>
 void launch_dropout(const DropoutWork& work, cudaStream_t stream) {
   using Source = DropoutWork::Source;
   using Sink = DropoutWork::Sink;
-  const std::int64_t units =
-      work.sink == Sink::bits ? (work.elements + 31) / 32 * 4 : (work.elements + 7) / 8;
+  const std::int64_t units = dropout_units(work.elements, work.sink);
   if (!goes_by_packs<T>(work)) {
     if (launch_dropout_rows<T, kSums>(work, units, stream)) return;
     const std::int64_t blocks = (units + kDropoutThreads - 1) / kDropoutThreads;

@@ -39,7 +39,7 @@ struct GradSumsLaunch {
 
 // A pack of dx from a pack of dy; returns what was stored, in compute type.
 template <class T, PackSource kSource, bool kOneHigh>
-__device__ __forceinline__ void grad_pack(const DropoutWork& work, const DropoutDraws& draws,
+__device__ __forceinline__ void grad_pack(const FlatDropout& work, const DropoutDraws& draws,
                                           std::int64_t pack, std::uint32_t bits, DropoutPack<T>& x,
                                           compute_t<T> (&v)[DropoutPack<T>::kElements]) {
   using F = compute_t<T>;
@@ -184,7 +184,7 @@ class GradColumn {
     }
   }
 
-  const DropoutWork& work_;
+  const FlatDropout& work_;
   const DropoutDraws& draws_;
   GradShared<T>& shared_;
   std::int64_t pack_, step_;
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(kGradThreads, sizeof(T) == 8 ? 1 : 2)
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();  // tree_sums_kernel may come, and wait
 #endif
-  const DropoutWork& work = launch.dropout.work;
+  const FlatDropout& work = launch.dropout.work;
   const Sequence sequence = work.random.sequence();
   const DropoutDraws draws = draws_of<kSource, kKeys>(launch.dropout, sequence);
   const bool one_high = draws.reaches<kSource>(work.elements);
@@ -281,7 +281,7 @@ inline void grad_sums_on_cuda(const DropoutWork& work, const ColumnSums& s, std:
   execution.random_words = work.random_words;
   const CurrentDevice current(execution.device.index);
   const auto stream = static_cast<cudaStream_t>(execution.stream);
-  const GradSumsLaunch launch{{work, philox_keys(work.random.seed), 0}, s.rows, s.columns, chunks};
+  const GradSumsLaunch launch{{work, philox_keys(work.random.seed)}, s.rows, s.columns, chunks};
   with_floating_type(work.type, [&]<class T>(TypeTag<T>) {
     if (work.source == Source::draw)
       launch_grad_sums<T, PackSource::contiguous>(launch, s.sums, scratch, stream);

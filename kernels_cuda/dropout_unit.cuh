@@ -114,7 +114,7 @@ __device__ __forceinline__ void dropout_unit_of_lanes(const DropoutWork& work,
 // The same where elements and draws follow one another. A loop of few registers: it ends the fast
 // path, whose packs need them.
 template <class T>
-__device__ void dropout_flat_unit(const DropoutWork& work, const Sequence& sequence,
+__device__ void dropout_flat_unit(const FlatDropout& work, const Sequence& sequence,
                                   std::int64_t unit) {
   using Source = DropoutWork::Source;
   using Sink = DropoutWork::Sink;

@@ -5,8 +5,9 @@ namespace twinops {
 
 template <>
 void run_cuda<LogSoftmaxGrad>(const SoftmaxGradArguments& arguments, Execution& execution) {
-  if (run_softmax_grad_across(true, arguments, execution)) return;
-  run_softmax_grad<true>(arguments, execution);
+  for_few_axes(arguments, [&](const SoftmaxGradArguments& part) {
+    if (!run_softmax_grad_across(true, part, execution)) run_softmax_grad<true>(part, execution);
+  });
 }
 
 }  // namespace twinops

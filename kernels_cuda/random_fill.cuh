@@ -37,7 +37,7 @@ __device__ __forceinline__ std::uint32_t converted(RandomLayout layout, std::uin
 // A launch where elements and draws follow one another: `head` elements, so that the next one is
 // aligned, then groups of four, then fewer than four.
 struct FillLaunch {
-  RandomFill fill;
+  FlatFill fill;
   PhiloxKeys keys;  // unless the seed is on the device
   std::int64_t head, groups;
   int period_log;  // of the strided layout's period; -1: it is no power of two
@@ -111,7 +111,7 @@ __device__ __forceinline__ void shift_words(std::uint32_t skip, const std::uint3
 }
 
 template <bool kUniform, RandomLayout kLayout>
-__device__ void fill_flat_one(const RandomFill& fill, const Sequence& s, std::int64_t i) {
+__device__ void fill_flat_one(const FlatFill& fill, const Sequence& s, std::int64_t i) {
   static_cast<std::uint32_t*>(fill.out)[i] = converted<kUniform>(
       kLayout,
       word_of(kLayout, fill.random.period, s, fill.random.first + static_cast<std::uint64_t>(i)));
@@ -120,7 +120,7 @@ __device__ void fill_flat_one(const RandomFill& fill, const Sequence& s, std::in
 template <bool kUniform, RandomLayout kLayout, bool kSkip, bool kSeedTensor>
 __global__ void __launch_bounds__(kFillThreads)
     fill_flat_kernel(const __grid_constant__ FillLaunch launch) {
-  const RandomFill& fill = launch.fill;
+  const FlatFill& fill = launch.fill;
   const Sequence s = fill.random.sequence();
   const std::int64_t tail = launch.head + 4 * launch.groups;
   if (blockIdx.x == 0) {  // what is before and behind the groups: at most three elements each

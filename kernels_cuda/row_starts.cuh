@@ -13,10 +13,11 @@ struct RowStarts {
   std::int64_t of[N];
 };
 // kOneAxis: there is no more than one axis to count along, which takes fewer registers.
-template <bool kOneAxis = false, int N>
-__device__ __forceinline__ RowStarts<N> row_starts(const Layout<N>& outer, std::int64_t row) {
+template <bool kOneAxis = false, int N, int kAxes>
+__device__ __forceinline__ RowStarts<N> row_starts(const Layout<N, kAxes>& outer,
+                                                   std::int64_t row) {
   RowStarts<N> starts;
-  if constexpr (kOneAxis) {
+  if constexpr (kOneAxis || kAxes == 1) {
 #pragma unroll
     for (int k = 0; k < N; ++k) starts.of[k] = row * outer.stride[k][0];
   } else {

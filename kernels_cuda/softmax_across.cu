@@ -50,8 +50,11 @@ bool launch_planes(Job& job, Execution& execution) {
 
 template <bool kLog, class T>
 bool launch_type(const SoftmaxArguments& a, Execution& execution) {
-  SoftmaxAcrossJob<T, T> job{
-      static_cast<const T*>(a.x), static_cast<T*>(a.out), a.rows, {}, a.masked_is_zero};
+  SoftmaxAcrossJob<T, T> job{static_cast<const T*>(a.x),
+                             static_cast<T*>(a.out),
+                             in_axes<kFewAxes>(a.rows),
+                             {},
+                             a.masked_is_zero};
   const auto as_one = [&](int V) {
     return moves_as_one<2>(a.rows, {{a.out, sizeof(T)}, {a.x, sizeof(T)}}, V);
   };

@@ -9,7 +9,7 @@
 namespace twinops {
 
 // Launches, and returns true, where the call is one for these kernels; else does nothing: masks and
-// scales, mixed types, rows whose elements lie side by side.
+// scales, mixed types, rows whose elements lie side by side. Rows lie along up to kFewAxes axes.
 bool run_softmax_across(bool log, const SoftmaxArguments& arguments, Execution& execution);
 bool run_softmax_grad_across(bool log, const SoftmaxGradArguments& arguments, Execution& execution);
 

@@ -28,7 +28,7 @@ struct SoftmaxAcrossJob {
 
   const In* x;
   Out* out;
-  Rows<2> rows;
+  Rows<2, kFewAxes> rows;
   AcrossPlan plan;
   bool masked_is_zero;
 };

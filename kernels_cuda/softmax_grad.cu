@@ -5,8 +5,9 @@ namespace twinops {
 
 template <>
 void run_cuda<SoftmaxGrad>(const SoftmaxGradArguments& arguments, Execution& execution) {
-  if (run_softmax_grad_across(false, arguments, execution)) return;
-  run_softmax_grad<false>(arguments, execution);
+  for_few_axes(arguments, [&](const SoftmaxGradArguments& part) {
+    if (!run_softmax_grad_across(false, part, execution)) run_softmax_grad<false>(part, execution);
+  });
 }
 
 }  // namespace twinops

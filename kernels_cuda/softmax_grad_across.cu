@@ -43,7 +43,7 @@ bool launch_type(const SoftmaxGradArguments& a, Execution& execution) {
   GradAcrossJob<T, T> job{static_cast<const T*>(a.y),
                           static_cast<const T*>(a.dy),
                           static_cast<T*>(a.dx),
-                          a.rows,
+                          in_axes<kFewAxes>(a.rows),
                           {},
                           static_cast<compute_t<T>>(a.scale)};
   if (moves_as_one<3>(a.rows, {{a.dx, sizeof(T)}, {a.y, sizeof(T)}, {a.dy, sizeof(T)}}, V))

@@ -17,7 +17,7 @@ struct GradAcrossJob {
   const In* y;
   const In* dy;
   Out* dx;
-  Rows<3> rows;
+  Rows<3, kFewAxes> rows;
   AcrossPlan plan;
   F scale;
 };

@@ -114,7 +114,7 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
     if (launch_staged_grad<kLog>(job, execution)) return;
   if (job.rows.length <= kFoldChunk)
     return with_short_share<V, kRagged, Shapes::backward>(
-        job.rows.length, [&]<class Short>(TypeTag<Short>) {
+        job.rows.length, execution.device.index, [&]<class Short>(TypeTag<Short>) {
           constexpr std::int64_t kRows = kShortThreads / Short::kLanes;
           launch_rows(execution, grad_short_kernel<kLog, In, Out, Short>,
                       grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
@@ -149,6 +149,7 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
   launch_long_grad<kLog, S>(job, execution);
 }
 
+// Rows that lie along up to kFewAxes axes.
 template <bool kLog>
 void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
   if (a.rows.rows == 0 || a.rows.length == 0) return;
@@ -160,7 +161,7 @@ void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
                                end_of_rows<In>(a.rows, 1, a.y),
                                end_of_rows<In>(a.rows, 2, a.dy),
                                static_cast<Out*>(a.dx),
-                               a.rows,
+                               in_axes<kFewAxes>(a.rows),
                                static_cast<compute_t<In>>(a.scale)};
     switch (packs_of(a.rows, {{a.dx, sizeof(Out)}, {a.y, sizeof(In)}, {a.dy, sizeof(In)}}, 1)) {
       case Packs::none:

@@ -2,10 +2,10 @@
 // of dy: read it, add up its terms, and store the gradients.
 #pragma once
 
+#include "kernels_cuda/few_axes.cuh"
 #include "kernels_cuda/row_fold.cuh"
 #include "kernels_cuda/row_share.cuh"
 #include "numerics/softmax.hpp"
-#include "operators/softmax_grad.hpp"
 
 namespace twinops {
 
@@ -16,7 +16,7 @@ struct GradJob {
   const In* y_end;
   const In* dy_end;
   Out* dx;
-  Rows<3> rows;
+  Rows<3, kFewAxes> rows;
   compute_t<In> scale;
 };
 

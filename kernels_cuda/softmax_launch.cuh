@@ -21,9 +21,8 @@ std::size_t detour_bytes(const Job& job, std::size_t threads) {
 // of it as a SimpleSoftmaxJob.
 template <bool kKernels, class Job, class Launch>
 auto with_simple(const Job& job, Launch&& launch) {
-  using Simple = SimpleSoftmaxJob<typename Job::In, typename Job::Out>;
   if constexpr (kKernels)
-    if (job.is_simple()) return launch(static_cast<const Simple&>(job));
+    if (job.is_simple()) return launch(job.simple());
   return launch(job);
 }
 
@@ -31,13 +30,14 @@ template <bool kLog, int V, bool kRagged, class Job>
 void launch_short(const Job& job, Execution& execution) {
   constexpr bool kFew = sizeof(typename Job::In) == 2 && !Job::kSimple;
   constexpr Shapes kShapes = kFew ? Shapes::few : Shapes::forward;
-  with_short_share<V, kRagged, kShapes>(job.rows.length, [&]<class S>(TypeTag<S>) {
+  const auto launch = [&]<class S>(TypeTag<S>) {
     constexpr int kThreads = short_threads<Job, S>();
     constexpr std::int64_t kRows = kThreads / S::kLanes;
     launch_rows(execution, softmax_short_kernel<kLog, Job, S>,
                 grid_of((job.rows.rows + kRows - 1) / kRows), kThreads,
                 detour_bytes<S>(job, kThreads), 1, job);
-  });
+  };
+  with_short_share<V, kRagged, kShapes>(job.rows.length, execution.device.index, launch);
 }
 
 // Rows that go through shared memory; false if they are too long for that, or lie apart. The job is
@@ -200,33 +200,31 @@ void launch_softmax(const Job& job, Execution& execution) {
   // Simple jobs of 16 bits, where instructions are the limit, have kernels of their own (float16
   // softmax at 64 to 1000 columns 0.95 to 0.97 of the copy rate, log_softmax 0.94 to 0.97, at 1001
   // 0.84 to 0.91, both at 16384 0.88 to 0.90). In float32 they gain where more of their warps have
-  // room (short_blocks()), not elsewhere; nor where ragged rows of a block each may be out of reach
-  // (bfloat16 at 4100 0.80 to 0.77), nor pairs of such (at 32768 0.84 to 0.82: one axis to count
-  // along spills registers).
+  // room (short_blocks()), and 0.1 to 0.3 us of fewer parameters where a block has a row. They do
+  // not where ragged rows of a block each of 16 bits may be out of reach (bfloat16 at 4100 0.80 to
+  // 0.77), nor pairs of such (at 32768 0.84 to 0.82: one axis to count along spills registers).
   constexpr bool kSimple = V > 1 && sizeof(typename Job::In) == 2;
   constexpr bool kNoFar = kSimple && !kHasFar<typename Job::In>;
   constexpr bool kSameType = std::is_same_v<typename Job::In, typename Job::Out>;
-  using Simple = SimpleSoftmaxJob<typename Job::In, typename Job::Out>;
   if constexpr (V >= 4 && kRagged && kSameType)
-    if (job.is_simple() && launch_staged<kLog>(static_cast<const Simple&>(job), execution)) return;
+    if (job.is_simple() && launch_staged<kLog>(job.simple(), execution)) return;
   constexpr bool kShortSimple = kSimple || (V == 4 && !kRagged && kSameType);
   if (job.rows.length <= kFoldChunk)
     return with_simple<kShortSimple>(
         job, [&](const auto& it) { launch_short<kLog, V, kRagged>(it, execution); });
   if constexpr (V >= 4)
     if (job.is_simple() && job.rows.length <= 2 * kFoldChunk &&
-        launch_two_chunks<kLog, V, kRagged>(static_cast<const Simple&>(job), execution))
+        launch_two_chunks<kLog, V, kRagged>(job.simple(), execution))
       return;
   const auto plans = [&](int of_block, int of_warp) {
     return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
   };
   const auto launch_alone = [&] {
-    with_simple<(kRagged ? kNoFar : kSimple)>(
+    with_simple<(kRagged ? kNoFar : kSimple) || (V == 4 && kSameType)>(
         job, [&](const auto& it) { launch_block<kLog, S>(it, execution); });
   };
   if constexpr (V == 8 && kSameType)
-    if (job.is_simple() && launch_last_chunk<kLog, S>(static_cast<const Simple&>(job), execution))
-      return;
+    if (job.is_simple() && launch_last_chunk<kLog, S>(job.simple(), execution)) return;
   const bool fits = plans(kOfBlock, 1), alone = fits && plan.blocks == 1;
   if (alone && !leaves_room<typename Job::In>(plan.chunks)) return launch_alone();
   if constexpr (V > 1 && kSameType) {

@@ -2,40 +2,44 @@
 // scale and mask, weigh it, join it with the row's other chunks, and store what it becomes.
 #pragma once
 
+#include "kernels_cuda/few_axes.cuh"
 #include "kernels_cuda/row_fold.cuh"
 #include "kernels_cuda/row_plan.cuh"
 #include "kernels_cuda/row_share.cuh"
 #include "kernels_cuda/row_starts.cuh"
 #include "numerics/softmax.hpp"
-#include "operators/softmax.hpp"
 
 namespace twinops {
 
-// Softmax of x itself, in rows a stride apart.
-template <class In_, class Out_>
-struct SimpleSoftmaxJob {
+// What any softmax has: rows along up to kAxes axes.
+template <class In_, class Out_, int kAxes>
+struct SoftmaxOfRows {
   using In = In_;
   using Out = Out_;
   using F = compute_t<In>;
-  static constexpr bool kSimple = true;
+  static constexpr bool kSimple = kAxes == 1;
   static constexpr int kMostWarps = kRowWarps<F>;  // of a block
 
   const In* x;
   const In* x_end;
   Out* out;
-  Rows<2> rows;
+  Rows<2, kAxes> rows;
   bool masked_is_zero;
 };
+// Softmax of x itself, in rows a stride apart.
+template <class In, class Out>
+using SimpleSoftmaxJob = SoftmaxOfRows<In, Out, 1>;
 // Any softmax. A kernel may have an instance of its own for what is simple, which is shorter.
 template <class In, class Out>
-struct SoftmaxJob : SimpleSoftmaxJob<In, Out> {
-  static constexpr bool kSimple = false;
-
+struct SoftmaxJob : SoftmaxOfRows<In, Out, kMaxAxes> {
   bool plain;  // softmax of x itself
   compute_t<In> scale;
   RowMask mask;
 
   bool is_simple() const { return plain && this->rows.outer.rank <= 1; }
+  SimpleSoftmaxJob<In, Out> simple() const {
+    return {this->x, this->x_end, this->out, in_axes<1>(this->rows), this->masked_is_zero};
+  }
 };
 
 template <class Job>
@@ -333,8 +337,8 @@ __device__ __forceinline__ F last_of_chunk(SoftmaxRow<F> row, F max) {
 
 // Stores a share of a row at out + at, of what value(r, x) gives for pack r: the row's elements
 // (kLog) or their weights.
-template <bool kLog, class S, class In, class Out, class F, class Value>
-__device__ __forceinline__ void store_values(const SimpleSoftmaxJob<In, Out>& job, S share,
+template <bool kLog, class S, class In, class Out, int kAxes, class F, class Value>
+__device__ __forceinline__ void store_values(const SoftmaxOfRows<In, Out, kAxes>& job, S share,
                                              std::int64_t at, std::int64_t step, Value&& value,
                                              F row_max, F last) {
   const RowKind kind = kind_of_row(row_max);
@@ -349,9 +353,9 @@ __device__ __forceinline__ void store_values(const SimpleSoftmaxJob<In, Out>& jo
     for (int e = 0; e < S::kPack; ++e) y[e] = kLog ? log_softmax(y[e], row_max, last) : y[e] * last;
   });
 }
-template <bool kLog, class S, class In, class Out, class F>
-__device__ __forceinline__ void store_share(const SimpleSoftmaxJob<In, Out>& job, const S& share,
-                                            std::int64_t at, std::int64_t step,
+template <bool kLog, class S, class In, class Out, int kAxes, class F>
+__device__ __forceinline__ void store_share(const SoftmaxOfRows<In, Out, kAxes>& job,
+                                            const S& share, std::int64_t at, std::int64_t step,
                                             const F (&x)[S::kElements], F row_max, F last) {
   const auto value = [&](int r, F(&y)[S::kPack]) {
 #pragma unroll

@@ -21,8 +21,8 @@ namespace twinops {
 
 // What one block works on.
 struct StagedPlanes {
-  template <int N>
-  __device__ __forceinline__ StagedPlanes(const Rows<N>& all, int planes)
+  template <int N, int kAxes>
+  __device__ __forceinline__ StagedPlanes(const Rows<N, kAxes>& all, int planes)
       : inner(static_cast<int>(all.outer.size[all.outer.rank - 1])),
         plane(static_cast<int>(all.length) * inner) {
     const std::int64_t first = std::int64_t{blockIdx.x} * planes;
@@ -52,8 +52,8 @@ struct StagedPlanes {
 
 // Whether rows of every operand fill planes of up to `bytes`, one after the other, and lie alike in
 // their 16 bytes.
-template <class T, int N>
-bool are_planes(const Rows<N>& rows, std::int64_t bytes, const void* const (&operands)[N]) {
+template <class T, int N, int kAxes>
+bool are_planes(const Rows<N, kAxes>& rows, std::int64_t bytes, const void* const (&operands)[N]) {
   const int last = rows.outer.rank - 1;
   const std::int64_t inner = rows.outer.size[last], plane = rows.length * inner;
   if (last > 1 || plane > bytes / static_cast<std::int64_t>(sizeof(T))) return false;
@@ -66,8 +66,8 @@ bool are_planes(const Rows<N>& rows, std::int64_t bytes, const void* const (&ope
 }
 
 // For threads that hold K elements of a row, which has no more than a warp holds.
-template <int N>
-AcrossPlan plan_planes(const Rows<N>& rows, int K) {
+template <int N, int kAxes>
+AcrossPlan plan_planes(const Rows<N, kAxes>& rows, int K) {
   AcrossPlan plan{};
   plan.by_inner = Divider(rows.outer.size[rows.outer.rank - 1]);
   plan.chunks = plan.at_once = plan.blocks = plan.tiles = 1;
@@ -78,8 +78,8 @@ AcrossPlan plan_planes(const Rows<N>& rows, int K) {
 
 // How many planes a block takes: as near to `bytes` of an operand as they come, but fewer where a
 // multiprocessor would not have two blocks.
-template <class T, int N>
-int planes_of_block(const Rows<N>& rows, std::int64_t bytes, int device) {
+template <class T, int N, int kAxes>
+int planes_of_block(const Rows<N, kAxes>& rows, std::int64_t bytes, int device) {
   const std::int64_t inner = rows.outer.size[rows.outer.rank - 1];
   const std::int64_t plane = rows.length * inner * static_cast<std::int64_t>(sizeof(T));
   const std::int64_t blocks = 2 * device_attribute(cudaDevAttrMultiProcessorCount, device);

@@ -196,8 +196,8 @@ __device__ __forceinline__ int staged_row(int length) {
 // those beyond the last that there are, and `count` elements from `begin` on.
 template <class S>
 struct StagedBlock {
-  template <int N>
-  __device__ __forceinline__ StagedBlock(const Rows<N>& all, int rounds)
+  template <int N, int kAxes>
+  __device__ __forceinline__ StagedBlock(const Rows<N, kAxes>& all, int rounds)
       : length(static_cast<int>(all.length)), rows(rounds * kStagedRows<S>) {
     const std::int64_t first = std::int64_t{blockIdx.x} * rows;
     begin = first * length;
@@ -210,8 +210,8 @@ struct StagedBlock {
 
 // Whether rows of every operand lie side by side, and of a length that is none of whole packs,
 // whose lanes would meet in a bank.
-template <class T, int N>
-bool can_be_staged(const Rows<N>& rows) {
+template <class T, int N, int kAxes>
+bool can_be_staged(const Rows<N, kAxes>& rows) {
   constexpr int kPack = 16 / sizeof(T);
   if (rows.outer.rank > 1 || rows.length % kPack == 0) return false;
   for (int k = 0; k < N; ++k)

@@ -9,24 +9,18 @@
 
 namespace twinops {
 
-struct DropoutWork {
+// Elements that lie side by side: x, y and residual are without gaps, in logical order, and draw
+// indexes follow one another. Element i's bias is bias[i mod bias_period].
+struct FlatDropout {
   enum class Source { all, none, draw, bits, bytes };  // which elements are kept
   enum class Sink { nothing, bits, bytes };            // where the mask goes
 
-  Type type;
   std::int64_t elements;
   const void* x;
   void* y;
   const void* bias;      // nullptr, or as many elements as bias_period
   const void* residual;  // nullptr, or of x's shape
-
-  // x, y and residual are without gaps, in logical order, and draw indexes follow one another:
-  // element i's bias is bias[i mod bias_period]. Else `walk` says where element i lies.
-  bool flat;
   std::int64_t bias_period;
-  enum Operand { kLogical, kY, kX, kBias, kResidual, kDraw, kRow, kOperands };
-  Layout<kOperands> walk;  // in the logical order of elements
-
   Source source;
   Sink sink;
   const void* mask_in;  // in logical order: bits in 32-bit words, or bytes
@@ -34,6 +28,14 @@ struct DropoutWork {
   KeepRange keep;
   double scale;  // rounded to the compute type already
   RandomArguments random;
+};
+
+// Any elements: where they are not flat, `walk` says where element i lies.
+struct DropoutWork : FlatDropout {
+  Type type;
+  bool flat;
+  enum Operand { kLogical, kY, kX, kBias, kResidual, kDraw, kRow, kOperands };
+  Layout<kOperands> walk;      // in the logical order of elements
   std::uint64_t random_words;  // that the call reserves
 };
 

@@ -8,11 +8,12 @@ namespace twinops {
 
 inline constexpr int kMaxAxes = 16;  // after merging; real tensors have two or three
 
-template <int N>
+// kAxes: how many there is room for.
+template <int N, int kAxes = kMaxAxes>
 struct Layout {
   int rank = 0;
-  std::int64_t size[kMaxAxes];       // outermost first
-  std::int64_t stride[N][kMaxAxes];  // in elements
+  std::int64_t size[kAxes];       // outermost first
+  std::int64_t stride[N][kAxes];  // in elements
 
   // All N tensors are one run of consecutive elements, in the same order.
   bool dense() const {

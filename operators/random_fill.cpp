@@ -7,7 +7,7 @@ namespace twinops {
 RandomFill read_random_fill(const Call& call, const char* name) {
   const Tensor& out = call.tensor(name);
   DrawStrides draws;
-  RandomFill fill{out.data, out.elements, false, {}, read_random(call, out, draws)};
+  RandomFill fill{{out.data, out.elements, read_random(call, out, draws)}, false, {}};
   refuse_overlaps(call, {});
   if (out.elements == 0) return fill;
   fill.flat = out.contiguous && fill.random.consecutive;

@@ -6,13 +6,18 @@
 
 namespace twinops {
 
-struct RandomFill {
+// Elements that lie side by side, and whose draw indexes follow one another.
+struct FlatFill {
   void* out;  // uint32 words, or float32
   std::int64_t elements;
-  bool flat;  // out is without gaps and draw indexes follow one another
+  RandomArguments random;
+};
+
+// Any elements: where they are not flat, `walk` says where element i lies.
+struct RandomFill : FlatFill {
+  bool flat;
   enum Operand { kLogical, kOut, kDraw, kRow, kOperands };
   Layout<kOperands> walk;
-  RandomArguments random;
 };
 
 // Reads and checks all of a call whose output is `name`.

@@ -8,12 +8,12 @@ namespace twinops {
 
 // N tensors. Row r of operand k begins where outer axis indices lead; its elements are step[k]
 // apart.
-template <int N>
+template <int N, int kAxes = kMaxAxes>
 struct Rows {
   std::int64_t rows = 0;
   std::int64_t length = 0;
   std::int64_t step[N] = {};
-  Layout<N> outer;  // of the other axes; the order of rows is its own
+  Layout<N, kAxes> outer;  // of the other axes; the order of rows is its own
 };
 
 // The attribute `axis`, counted from the first.

@@ -41,6 +41,30 @@ TEST_P(SoftmaxShortRows, AgreeWhereBlocksTakeManyRows) {
   }
 }
 
+// Along more axes than one launch of a gradient counts along, none of which merges with another.
+TEST_P(SoftmaxShortRows, AgreeAlongManyAxes) {
+  const auto& [op, types] = GetParam();
+  std::vector<std::int64_t> shape{2, 3, 1, 2, 2, 3, 2, 0}, strides(8);
+  for (const std::int64_t columns : {5, 40, 1030}) {
+    const std::int64_t gap = columns % 8 == 0 ? 8 : 3;
+    shape.back() = columns;
+    std::int64_t step = 1;
+    for (const int axis : {7, 5, 0, 6, 3, 2, 1, 4}) {
+      strides[axis] = step;
+      step = step * shape[axis] + gap;
+    }
+    proof::Problem problem(op);
+    const bool backward = op.ends_with("_grad");
+    const proof::TensorSpec apart{types.in, shape, strides}, side_by_side{types.in, shape};
+    const proof::TensorSpec out{types.out, shape, strides, gap};
+    problem.input(backward ? "y" : "x", {apart},
+                  backward ? proof::probabilities() : proof::logits());
+    if (backward) problem.input("dy", {side_by_side}, proof::ordinary());
+    problem.output(backward ? "dx" : "out", {out});
+    compare_rows(problem, kSeed, std::to_string(columns) + " columns");
+  }
+}
+
 // Out of exp's reach, and with infinities and NaNs: the least and the most of each number of packs,
 // from 16 bytes on and not.
 TEST_P(SoftmaxShortRows, AgreeOnRowsThatAreNotOrdinary) {

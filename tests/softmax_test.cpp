@@ -207,7 +207,6 @@ TEST(SoftmaxValues, ARowIsTheSameInEveryBatch) {
   }
 }
 
-// The backward pass against differences of the forward pass, in double.
 // More axes than a call keeps by itself (operators/small_vector.hpp), in an order of their own.
 TEST(Softmax, ATensorOfTwelveAxes) {
   const std::vector<std::int64_t> shape = {2, 1, 2, 1, 2, 1, 3, 1, 2, 1, 2, 3};
@@ -230,6 +229,7 @@ TEST(Softmax, ATensorOfTwelveAxes) {
   EXPECT_EQ(out, many);
 }
 
+// The backward pass against differences of the forward pass, in double.
 TEST(SoftmaxGradient, AgreesWithFiniteDifferences) {
   constexpr std::int64_t n = 1500;
   std::mt19937_64 generator(kSeed);

@@ -73,6 +73,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMultiProcessorCount:
       *value = kProcessors;
       break;
+    case cudaDevAttrMemoryClockRate:  // of each processor's memory 25 bytes a nanosecond
+      *value = 12'500'000;
+      break;
+    case cudaDevAttrGlobalMemoryBusWidth:
+      *value = 8 * kProcessors;
+      break;
     case cudaDevAttrComputeCapabilityMajor:
       *value = 9;
       break;
