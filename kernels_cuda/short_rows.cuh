@@ -65,10 +65,10 @@ void with_lanes(int length, Launch&& launch) {
 
 // Calls launch(TypeTag<Share>) with how a row of `length`, up to kFoldChunk, lies in lanes. Rows of
 // float32 that fill their lanes to the last do better with two packs (0.97 to 0.99 at 64, 128 and
-// 256), others worse (1.00 to 0.92 at 100). So do such rows of 16 bits on an H100: its memory
-// leaves time for what more lanes cost (bfloat16 0.98 to 1.00 at 64, 128 and 256; at 512 no more
-// than 0.005); with fewer warps for each byte a nanosecond, as many as an H200 has, they lose (0.97
-// to 0.95 at 64).
+// 256), others worse (1.00 to 0.92 at 100). An H100's memory leaves time for what more lanes cost:
+// there one pack (0.99 to 1.00 at 64 and 128), and of 16 bits two (0.98 to 1.00 at 64, 128 and 256;
+// at 512 no more than 0.005). With as few warps for what memory brings as an H200 has that loses
+// (bfloat16 at 64 0.97 to 0.95).
 template <int V, bool kRagged, Shapes kShapes, class Launch>
 void with_short_share(std::int64_t length, int device, Launch&& launch) {
   const auto with = [&]<int G, int R>() { launch(TypeTag<Share<G, R, V, kRagged>>()); };
@@ -77,18 +77,22 @@ void with_short_share(std::int64_t length, int device, Launch&& launch) {
     if (length <= 256) return with.template operator()<16, 16>();
     with.template operator()<32, 32>();
   } else {
+    const bool is_filled = !kRagged && (length == 64 || length == 128 || length == 256);
+    const bool has_time = is_filled && kShapes == Shapes::forward &&
+                          cuda_probe().devices[static_cast<std::size_t>(device)].memory_rate < 30;
     if constexpr (V == 4 && !kRagged) {
+      if constexpr (kShapes == Shapes::forward) {
+        if (has_time && length == 64) return with.template operator()<16, 1>();
+        if (has_time && length == 128) return with.template operator()<32, 1>();
+      }
       if (length == 64) return with.template operator()<8, 2>();
       if (length == 128) return with.template operator()<16, 2>();
       if (length == 256) return with.template operator()<32, 2>();
     }
     if constexpr (V == 8 && !kRagged && kShapes == Shapes::forward) {
-      const bool is_one = length == 64 || length == 128 || length == 256;
-      if (is_one && cuda_probe().devices[static_cast<std::size_t>(device)].memory_rate < 30) {
-        if (length == 64) return with.template operator()<4, 2>();
-        if (length == 128) return with.template operator()<8, 2>();
-        return with.template operator()<16, 2>();
-      }
+      if (has_time && length == 64) return with.template operator()<4, 2>();
+      if (has_time && length == 128) return with.template operator()<8, 2>();
+      if (has_time && length == 256) return with.template operator()<16, 2>();
     }
     constexpr int kLanes = V == 8 ? 2 : 4;
     with_lanes<kLanes, V, kRagged, V == 2 ? Shapes::few : kShapes, 1>(static_cast<int>(length),

@@ -33,8 +33,9 @@ TEST_P(SoftmaxShortRows, AgreeAtEveryLength) {
 // another number of hundreds, so that the last block is filled in part.
 TEST_P(SoftmaxShortRows, AgreeWhereBlocksTakeManyRows) {
   const auto& [op, types] = GetParam();
-  for (const std::int64_t columns : {1,   3,   10,  21,  33,  37,  63,  65,  77,  123, 127,
-                                     129, 143, 255, 257, 285, 411, 447, 513, 575, 799, 895}) {
+  for (const std::int64_t columns :
+       {1,   3,   10,  21,  33,  37,  63,  64,  65,  77,  123, 127, 128,
+        129, 143, 255, 256, 257, 285, 411, 447, 513, 575, 799, 895}) {
     const std::int64_t blocks = columns < 30 ? 4096 : columns < 40 ? 256 : columns < 80 ? 128 : 64;
     for (const std::int64_t rows : {blocks - 1, blocks, blocks + 1})
       compare(op, types, {rows, columns, (rows + columns) % 8, rows % 2 == 0}, proof::logits());

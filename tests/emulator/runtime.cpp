@@ -73,8 +73,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMultiProcessorCount:
       *value = kProcessors;
       break;
-    case cudaDevAttrMemoryClockRate:  // of each processor's memory 25 bytes a nanosecond
-      *value = 12'500'000;
+    case cudaDevAttrMemoryClockRate:  // bytes a nanosecond for each processor, as of an H100
+      *value = (std::getenv("EMULATED_MEMORY_RATE") != nullptr
+                    ? std::atoi(std::getenv("EMULATED_MEMORY_RATE"))
+                    : 25) *
+               500'000;
       break;
     case cudaDevAttrGlobalMemoryBusWidth:
       *value = 8 * kProcessors;
