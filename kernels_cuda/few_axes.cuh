@@ -1,13 +1,13 @@
-// Rows in few bytes of a launch's parameters: a launch of more than 256 bytes takes half a
-// microsecond longer, or does so every second time (docs/performance.md), and the sixteen axes that
-// rows may lie along take 456 for two operands. So kernels of what most calls are count along few:
-// one where rows lie a stride apart, else kFewAxes, and rows along more take a launch for each
-// index of one of them. H100, 2^18 elements, softmax 5.06 to 6.05 and 4.86 to 5.40 us, gradients 5
-// % less.
+// Rows in few bytes of a launch's parameters. A launch of more than 256 bytes takes half a
+// microsecond longer, or does so every second time (docs/performance.md, "Parameters": 2^18 floats
+// in rows of 64 on an H100 5.7 us and 5.0), and with the sixteen axes that rows may lie along two
+// operands take 456. So kernels of what most calls are count along few: one where rows lie a stride
+// apart, else kFewAxes. Rows along more take a launch for each index of one of them.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #include "operators/softmax.hpp"
 #include "operators/softmax_grad.hpp"
@@ -29,7 +29,8 @@ Rows<N, kAxes> in_axes(const Rows<N>& rows) {
   return few;
 }
 
-// What lies at `index` of an axis: where operand k, of `type`, goes on, and the rows without it.
+// What lies at one index of an axis: where that is in operand k, of `type`, and the rows along the
+// other axes.
 template <class Data, int N>
 Data* moved_along(Data* data, const Rows<N>& rows, int k, Type type, int axis, std::int64_t index) {
   using Byte = std::conditional_t<std::is_const_v<Data>, const std::byte, std::byte>;
