@@ -128,6 +128,12 @@ TEST(Wrapper, CallsByName) {
   EXPECT_EQ(report.row, "cpu/scalar");
 }
 
+// long and long long are one size and two types, of which std::int64_t is one.
+static_assert(type_of<long long>().code == kDLInt && type_of<long long>().bits == 64);
+static_assert(type_of<long>().code == kDLInt && type_of<long>().bits == 64);
+static_assert(type_of<unsigned long long>().code == kDLUInt);
+static_assert(type_of<unsigned long long>().bits == 64);
+
 TEST(Wrapper, ThrowsWhatTheLibrarySays) {
   try {
     Call("nothing").run();

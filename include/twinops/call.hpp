@@ -43,14 +43,26 @@ inline constexpr DLDataType kUint64{kDLUInt, 64, 1};
 // The element type of a C++ type; 16-bit types have none of their own, so name those.
 template <class T>
 constexpr DLDataType type_of() {
-  if constexpr (std::is_same_v<T, bool>) return kBool;
-  if constexpr (std::is_same_v<T, float>) return kFloat32;
-  if constexpr (std::is_same_v<T, double>) return kFloat64;
-  if constexpr (std::is_same_v<T, std::uint8_t>) return kUint8;
-  if constexpr (std::is_same_v<T, std::int32_t>) return kInt32;
-  if constexpr (std::is_same_v<T, std::uint32_t>) return kUint32;
-  if constexpr (std::is_same_v<T, std::int64_t>) return kInt64;
-  if constexpr (std::is_same_v<T, std::uint64_t>) return kUint64;
+  if constexpr (std::is_same_v<T, bool>)
+    return kBool;
+  else if constexpr (std::is_same_v<T, float>)
+    return kFloat32;
+  else if constexpr (std::is_same_v<T, double>)
+    return kFloat64;
+  else if constexpr (std::is_same_v<T, std::uint8_t>)
+    return kUint8;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return kInt32;
+  else if constexpr (std::is_same_v<T, std::uint32_t>)
+    return kUint32;
+  else if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, long long>)
+    return kInt64;  // long and long long are two types of one size
+  else if constexpr (std::is_same_v<T, std::uint64_t> || std::is_same_v<T, unsigned long long>)
+    return kUint64;
+  else
+    static_assert(!sizeof(T),
+                  "this C++ type is no element type; say which its bits are: "
+                  "twinops::Tensor(data, twinops::kFloat16, shape)");
 }
 
 // A view of memory that someone else owns. Shape {} is a scalar; no strides means row-major.
