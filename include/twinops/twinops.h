@@ -2,9 +2,9 @@
  *
  * The C ABI, the only promise of stability. Every function returns a status; the message of the
  * last one that was not TWINOPS_OK waits in the thread: twinops_last_error(). Nothing here prints,
- * aborts, exits or throws. A call that is refused has written nothing. All functions may be called
- * from many threads at once. Structs begin with their size, so that they can grow: fill it with
- * sizeof, or use the initializers below.
+ * aborts, exits or throws. A call that is refused has written nothing; one that fails otherwise may
+ * have written a part. All functions may be called from many threads at once. Structs begin with
+ * their size, so that they can grow: fill it with sizeof, or use the initializers below.
  */
 #ifndef TWINOPS_TWINOPS_H_
 #define TWINOPS_TWINOPS_H_
@@ -31,7 +31,9 @@ extern "C" {
 typedef enum twinops_status {
   TWINOPS_OK = 0,
   TWINOPS_INVALID_ARGUMENT = 1, /* the caller's mistake; nothing was written */
-  TWINOPS_UNSUPPORTED = 2,  /* no kernel of this build or machine can do it; nothing was written */
+  TWINOPS_UNSUPPORTED = 2, /* no kernel of this build or machine can do it; nothing was written */
+  /* After the next three, outputs may be written in part, and an input that was to be written over
+   * may be lost. */
   TWINOPS_DEVICE_ERROR = 3, /* CUDA refused or failed; the message carries its words */
   TWINOPS_OUT_OF_MEMORY = 4,
   TWINOPS_INTERNAL = 5
