@@ -76,8 +76,8 @@ void read_probability(const Call& call, DropoutWork& work) {
     work.source = Source::all;
   else if (p == 1.0f)
     work.source = Source::none;
-  else if (work.mask_in == nullptr)
-    work.source = p == 0.0f ? Source::all : Source::draw;
+  else if (work.source == Source::all && p != 0.0f)  // no mask is given
+    work.source = Source::draw;
   if (work.source == Source::draw) {
     work.keep = keep_range(work.random.layout, p);
     work.random_words = work.random.words;

@@ -1,5 +1,6 @@
 #include "operators/random.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace twinops {
@@ -32,6 +33,8 @@ Strides read_list(const Call& call, const char* attribute) {
 // The whole tensor's shape and where `tensor` begins in it.
 struct Shard {
   Strides shape, start;
+
+  bool whole_is_empty() const { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
 };
 
 Shard read_shard(const Call& call, const Tensor& tensor) {
@@ -78,10 +81,13 @@ const std::uint64_t* read_seeds(const Call& call, const Tensor& tensor, DrawStri
   if (call.optional_tensor("seed_tensor") != nullptr || call.integer("seed") != 0)
     call.refuse(call.where("seeds"), "another seed is given too");
   if (tensor.rank == 0) call.refuse(call.where("seeds"), "a tensor of no dimensions has no rows");
-  std::int64_t rows = 1;
+  const std::int64_t* const outer_end = tensor.shape + tensor.rank - 1;
+  std::int64_t rows = std::find(tensor.shape, outer_end, 0) == outer_end ? 1 : 0;
   for (int i = tensor.rank - 2; i >= 0; --i) {
     strides.row[i] = rows;
-    rows *= tensor.shape[i];
+    if (__builtin_mul_overflow(rows, tensor.shape[i], &rows))
+      call.refuse(call.where("seeds"), "a tensor of shape " + describe_shape(tensor) +
+                                           " has more rows than 64 bits count");
   }
   if (seeds->elements != rows || !seeds->contiguous)
     call.refuse(call.where("seeds"), "expected " + std::to_string(rows) +
@@ -101,7 +107,7 @@ const std::uint64_t* read_word(const Call& call, const char* argument) {
 // Fills strides.draw and returns how many draw indexes the whole tensor has.
 std::uint64_t number_draws(const Call& call, const Shard& shard, const SharedAxes& shared,
                            bool rows, RandomArguments& r, DrawStrides& strides) {
-  std::int64_t draws = 1, last = r.first;
+  std::int64_t draws = shard.whole_is_empty() ? 0 : 1, last = r.first;
   bool fits = true;
   for (int i = static_cast<int>(shard.shape.size()) - 1; i >= 0; --i) {
     const bool counts = !shared[i] && (!rows || i + 1 == static_cast<int>(shard.shape.size()));
@@ -169,8 +175,10 @@ RandomArguments read_random(const Call& call, const Tensor& tensor, DrawStrides&
   const Shard shard = read_shard(call, tensor);
   const SharedAxes shared = read_shared_axes(call, tensor.rank);
   const std::uint64_t draws = number_draws(call, shard, shared, r.seeds != nullptr, r, strides);
-  r.words = tensor.elements == 0 ? 0 : reserved_words(r, draws);
+  // Of the whole: who holds nothing of it moves on with the others.
+  r.words = shard.whole_is_empty() ? 0 : reserved_words(r, draws);
   r.consecutive = r.seeds == nullptr;
+  if (tensor.elements == 0) return r;
   std::int64_t expected = 1;
   for (int i = tensor.rank - 1; i >= 0; --i) {
     if (tensor.shape[i] != 1) r.consecutive &= strides.draw[i] == expected;

@@ -48,5 +48,19 @@ TEST_P(DropoutGradRow, AllMasksAreTheSame) {
   }
 }
 
+// A rank that holds nothing of the tensor reports what the others do.
+TEST_P(DropoutGradRow, AnEmptyShardReservesWhatOthersDo) {
+  DropoutOptions options;
+  options.random = {.global_shape = {3, 8}, .start = {3, 0}};
+  const OnDevice none(GetParam(), Floats{});
+  const OnDevice no_mask(GetParam(), Bytes{});
+  const Tensor x = none.tensor({0, 8}), y = none.tensor({0, 8}), mask = no_mask.tensor({0, 8});
+  EXPECT_EQ(dropout_grad(x, y, {}, options, on_row()).random_words, 24u);
+  EXPECT_EQ(dropout_grad(x, y, mask, options, on_row()).random_words, 0u);
+  EXPECT_EQ(uniform(x, options.random, on_row()).random_words, 24u);
+  EXPECT_EQ(softmax_dropout(x, y, {}, {}, options, on_row()).random_words, 24u);
+  EXPECT_EQ(softmax_dropout_grad(x, x, y, {}, {}, options, on_row()).random_words, 24u);
+}
+
 }  // namespace
 }  // namespace twinops::test

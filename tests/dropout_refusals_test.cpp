@@ -63,6 +63,16 @@ const std::vector<Case>& cases() {
        kOp + "period: expected 1 or more; got 0"},
       {"ElementOffset", [](Example& e) { e.call.set("element_offset", -1); },
        kOp + "element_offset: expected 0 or more; got -1"},
+      {"MoreRowsThanSeedsCanBe",
+       [](Example& e) {
+         constexpr std::int64_t kLarge = std::int64_t{1} << 40;
+         for (View* view : {&e.x_view, &e.y_view, &e.residual_view})
+           view->reshape({kLarge, kLarge, 0});
+         e.call.remove("bias"), e.call.remove("mask");
+         e.call.add("seeds", e.seeds_view);
+       },
+       kOp + "seeds: a tensor of shape [1099511627776, 1099511627776, 0] has more rows than 64 "
+             "bits count"},
       {"ElementOffsetTooFar",
        [](Example& e) {
          e.call.set("element_offset", std::numeric_limits<std::int64_t>::max() - 39);

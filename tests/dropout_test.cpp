@@ -68,11 +68,30 @@ TEST_P(EveryDropout, ReservesWhatItDraws) {
   EXPECT_EQ(reserved({5}, {}), 8u);
   EXPECT_EQ(reserved({5}, {.element_offset = 7}), 12u);
   EXPECT_EQ(reserved({5}, {.global_shape = {100}, .start = {3}}), 100u);
+  EXPECT_EQ(reserved({0, 8}, {.global_shape = {3, 8}, .start = {3, 0}}), 24u) << "none of its rows";
+  EXPECT_EQ(reserved({0, 8}, {.global_shape = {0, 8}, .start = {0, 0}}), 0u);
+  EXPECT_EQ(reserved({0, 8}, {.global_shape = {0, 8}, .shared_axes = {0}}), 0u);
   EXPECT_EQ(reserved({3, 5}, {.shared_axes = {1}}), 4u);
   EXPECT_EQ(reserved({100}, {.layout = "strided", .period = 10}), 12u);
   EXPECT_EQ(reserved({100}, {.layout = "triton"}), 0u);
   EXPECT_EQ(reserved({100}, {}, 0), 0u);
   EXPECT_EQ(reserved({100}, {}, 1), 0u);
+}
+
+// An empty tensor is work that is done, however large its other dimensions are.
+TEST_P(EveryDropout, TakesAnyEmptyTensor) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 40;
+  const OnDevice none(GetParam(), Floats{});
+  const OnDevice no_seeds(GetParam(), std::vector<std::uint64_t>{});
+  for (const Shape& shape : {Shape{0, kLarge, kLarge}, Shape{kLarge, kLarge, 0}}) {
+    DropoutOptions options;
+    EXPECT_EQ(dropout(none.tensor(shape), none.tensor(shape), {}, options, on_row()).random_words,
+              0u);
+    EXPECT_EQ(uniform(none.tensor(shape), {}, on_row()).random_words, 0u);
+    if (shape[0] != 0) continue;
+    options.random.seeds = no_seeds.tensor({0});
+    dropout(none.tensor(shape), none.tensor(shape), {}, options, on_row());
+  }
 }
 
 // Dropout2d: a channel is kept or dropped as one.
