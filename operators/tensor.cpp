@@ -132,6 +132,7 @@ std::string describe(Device device) {
 }
 
 std::int64_t Tensor::stride(int axis) const {
+  if (elements == 0) return 0;
   if (strides != nullptr) return strides[axis];
   std::int64_t s = 1;
   for (int i = rank - 1; i > axis; --i) s *= shape[i];
@@ -293,7 +294,8 @@ Strides strides_of(const Tensor& tensor) {
 }
 
 Strides row_major(const Tensor& tensor) {
-  Strides strides(tensor.rank);
+  Strides strides(tensor.rank, 0);
+  if (tensor.elements == 0) return strides;
   std::int64_t step = 1;
   for (int i = tensor.rank - 1; i >= 0; --i) {
     strides[i] = step;

@@ -32,7 +32,7 @@ struct Tensor {
   Type type;
   bool contiguous;  // row-major without gaps, whatever strides say
 
-  std::int64_t stride(int axis) const;
+  std::int64_t stride(int axis) const;  // 0 where there are no elements
 };
 
 inline bool same_shape(const Tensor& a, const Tensor& b) {
@@ -43,7 +43,8 @@ inline bool same_shape(const Tensor& a, const Tensor& b) {
 }
 std::string describe_shape(const Tensor& tensor);  // "[3, 4]"
 
-// Along every axis: a tensor's own, and those of a row-major one of its shape.
+// Along every axis: a tensor's own, and those of a row-major one of its shape. All 0 where there
+// are no elements: the products of such a shape need not fit 64 bits.
 using Strides = SmallVector<std::int64_t>;
 Strides strides_of(const Tensor& tensor);
 Strides row_major(const Tensor& tensor);
