@@ -4,8 +4,8 @@
 
 namespace twinops {
 
-template <int N>
-bool collapse(Layout<N>& layout, int rank, const std::int64_t* shape,
+template <int N, int kAxes>
+bool collapse(Layout<N, kAxes>& layout, int rank, const std::int64_t* shape,
               const std::array<const std::int64_t*, N>& strides) {
   struct Axis {
     std::int64_t size;
@@ -30,7 +30,7 @@ bool collapse(Layout<N>& layout, int rank, const std::int64_t* shape,
     else
       merged.push_back(axis);
   }
-  if (merged.size() > kMaxAxes) return false;
+  if (merged.size() > kAxes) return false;
   layout.rank = static_cast<int>(merged.size());
   for (int i = 0; i < layout.rank; ++i) {
     layout.size[i] = merged[i].size;
@@ -39,7 +39,7 @@ bool collapse(Layout<N>& layout, int rank, const std::int64_t* shape,
   return true;
 }
 
-template bool collapse<1>(Layout<1>&, int, const std::int64_t*,
+template bool collapse<1>(Layout<1, kMostAxes>&, int, const std::int64_t*,
                           const std::array<const std::int64_t*, 1>&);
 template bool collapse<2>(Layout<2>&, int, const std::int64_t*,
                           const std::array<const std::int64_t*, 2>&);

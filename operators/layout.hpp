@@ -7,6 +7,8 @@
 namespace twinops {
 
 inline constexpr int kMaxAxes = 16;  // after merging; real tensors have two or three
+// No tensor has more of two elements or more: its bytes fit 63 bits.
+inline constexpr int kMostAxes = 62;
 
 // kAxes: how many there is room for.
 template <int N, int kAxes = kMaxAxes>
@@ -27,12 +29,12 @@ struct Layout {
 
 // Fills `layout` from a shape and N arrays of strides: drops axes of one element, orders the axes
 // by operand 0's strides (elementwise work may visit elements in any order), merges neighbours that
-// all N tensors walk as one. Returns false if more than kMaxAxes are left.
-template <int N>
-bool collapse(Layout<N>& layout, int rank, const std::int64_t* shape,
+// all N tensors walk as one. Returns false if more than kAxes are left.
+template <int N, int kAxes>
+bool collapse(Layout<N, kAxes>& layout, int rank, const std::int64_t* shape,
               const std::array<const std::int64_t*, N>& strides);
 
-extern template bool collapse<1>(Layout<1>&, int, const std::int64_t*,
+extern template bool collapse<1>(Layout<1, kMostAxes>&, int, const std::int64_t*,
                                  const std::array<const std::int64_t*, 1>&);
 extern template bool collapse<2>(Layout<2>&, int, const std::int64_t*,
                                  const std::array<const std::int64_t*, 2>&);

@@ -29,24 +29,6 @@ Extent extent_of(const Tensor& t, std::size_t argument, std::size_t index) {
           static_cast<std::uint32_t>(argument), static_cast<std::uint32_t>(index)};
 }
 
-Layout<1> layout_of(const Tensor& t) {
-  Layout<1> layout;
-  const Strides strides = strides_of(t);
-  if (!collapse<1>(layout, t.rank, t.shape, {strides.data()})) layout.rank = -1;
-  return layout;
-}
-
-// Each axis steps over all that lies inside it, so no two elements share a place.
-bool is_nested(const Layout<1>& layout) {
-  std::int64_t inner = 1;
-  for (int i = layout.rank - 1; i >= 0; --i) {
-    const std::int64_t stride = std::abs(layout.stride[0][i]);
-    if (stride < inner) return false;
-    inner = stride * (layout.size[i] - 1) + inner;
-  }
-  return layout.rank >= 0;
-}
-
 // The bytes that a tensor covers: its lowest address plus any sum of index * stride over its axes,
 // outermost first, the bytes of an element innermost.
 struct Places {
@@ -54,14 +36,19 @@ struct Places {
     std::int64_t stride, most;  // the highest index
   };
   int rank = 0;
-  Axis axes[kMaxAxes + 1];
+  bool repeats = false;  // an axis stays where it is
+  Axis axes[kMostAxes + 1];
 
   explicit Places(const Tensor& t) {
-    const Layout<1> layout = layout_of(t);
+    Layout<1, kMostAxes> layout;
+    const Strides strides = strides_of(t);
+    collapse<1>(layout, t.rank, t.shape, {strides.data()});  // which has room for every tensor
     const auto size = static_cast<std::int64_t>(size_of(t.type));
-    for (int i = 0; i < layout.rank; ++i)
+    for (int i = 0; i < layout.rank; ++i) {
+      repeats |= layout.stride[0][i] == 0;
       if (layout.stride[0][i] != 0)
         axes[rank++] = {std::abs(layout.stride[0][i]) * size, layout.size[i] - 1};
+    }
     axes[rank++] = {1, size - 1};
   }
 };
@@ -89,6 +76,18 @@ class Meeting {
 
   bool at(std::int64_t distance) { return at(distance, 0); }
 
+  // Of a tensor and itself: whether two elements meet, which are apart along some axis, and along
+  // none outside it. The innermost axis is the bytes of one element.
+  bool at_two_elements() {
+    for (int i = 0; i + 1 < rank_; ++i) {
+      const std::int64_t last = std::min(axes_[i].forward, axes_[i].high / axes_[i].stride);
+      for (std::int64_t steps = 1; steps <= last; ++steps)
+        if (--patience_ < 0 || at(-steps * axes_[i].stride, i + 1)) return patience_ >= 0;
+    }
+    return false;
+  }
+  bool is_decided() const { return patience_ >= 0; }
+
  private:
   struct Axis {
     std::int64_t stride, forward, back;
@@ -111,7 +110,7 @@ class Meeting {
   }
 
   int rank_ = 0;
-  Axis axes_[2 * (kMaxAxes + 1)];
+  Axis axes_[2 * (kMostAxes + 1)];
   int patience_ = 1 << 16;
 };
 
@@ -121,6 +120,19 @@ bool share_memory(const Extent& a, const Extent& b) {
   if (a.tensor->contiguous && b.tensor->contiguous) return true;
   return Meeting(Places(*a.tensor), Places(*b.tensor))
       .at(static_cast<std::int64_t>(b.begin - a.begin));
+}
+
+// Nobody's word is taken for an output that may lie over itself.
+void refuse_self_overlap(const Call& call, const char* argument, std::size_t index,
+                         const Tensor& t) {
+  if (t.contiguous) return;
+  const Places places(t);
+  Meeting meeting(places, places);
+  if (places.repeats || meeting.at_two_elements())
+    call.refuse(call.where(argument, index), "its strides let two elements share memory");
+  if (!meeting.is_decided())
+    call.refuse(call.where(argument, index),
+                "its strides may let two elements share memory: they are too entangled to tell");
 }
 
 bool same_memory(const Tensor& a, const Tensor& b) {
@@ -197,8 +209,7 @@ void refuse_overlaps(const Call& call, std::span<const InPlace> in_place) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const Tensor& t = tensors[i];
       if (t.elements == 0) continue;
-      if (output && !t.contiguous && !is_nested(layout_of(t)))
-        call.refuse(call.where(bound.info->name, i), "its strides let two elements share memory");
+      if (output) refuse_self_overlap(call, bound.info->name, i, t);
       if (i < outs.size() && same_memory(outs[i], t)) continue;
       extents.push_back(extent_of(t, a, i));
     }
