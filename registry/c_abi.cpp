@@ -121,6 +121,7 @@ void write_report(const twinops_execution& execution, const Choice& choice, cons
 void run(const char* op, const twinops_argument* arguments, std::size_t argument_count,
          const twinops_attribute* attributes, std::size_t attribute_count,
          const twinops_execution* execution_or_null) {
+  const Settings& wish = settings();  // what is wrong in them is wrong at every call
   const Operator* found = op == nullptr ? nullptr : find_operator(op);
   if (found == nullptr)
     throw Error(Status::invalid_argument,
@@ -150,7 +151,7 @@ void run(const char* op, const twinops_argument* arguments, std::size_t argument
   Execution execution;
   execution.device = call.device();
   execution.stream = how.stream;
-  execution.threads = how.threads != 0 ? how.threads : settings().threads;
+  execution.threads = how.threads != 0 ? how.threads : wish.threads;
   execution.parallel_for = how.parallel_for;
   execution.parallel_context = how.parallel_context;
   execution.allocate = how.allocate;
@@ -207,6 +208,7 @@ const twinops_device* twinops_device_at(size_t index) noexcept {
 twinops_status twinops_explain(DLDevice device, char* text, size_t capacity,
                                size_t* length) noexcept {
   return guarded([&] {
+    settings();  // refused here too, whatever the device
     const std::string lines = explain_rows(read_device(device), nullptr);
     if (length != nullptr) *length = lines.size();
     if (text == nullptr || capacity == 0) return;

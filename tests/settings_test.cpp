@@ -52,6 +52,7 @@ void make_one_call() {
   std::array<char, 4096> text{};
   const twinops_status explained = twinops_explain({kDLCPU, 0}, text.data(), text.size(), nullptr);
   std::printf("=explained=%d\n", explained);
+  std::printf("=explained elsewhere=%d\n", twinops_explain({kDLCUDA, 99}, nullptr, 0, nullptr));
   std::string line;
   for (char c : std::string(text.data())) {
     if (c != '\n')
@@ -110,6 +111,7 @@ void expect_refused(const Result& r, const std::string& message) {
   EXPECT_EQ(r.count("message") ? r.at("message") : "", message);
   EXPECT_EQ(r.at("first"), "8") << "a refused call wrote";
   EXPECT_EQ(r.at("explained"), std::to_string(TWINOPS_INVALID_ARGUMENT));
+  EXPECT_EQ(r.at("explained elsewhere"), std::to_string(TWINOPS_INVALID_ARGUMENT));
 }
 
 TEST(Settings, NoneMeansTheBestRow) {
@@ -188,6 +190,15 @@ TEST(Settings, WhatACallAsksForGoesFirst) {
   EXPECT_EQ(r["parts"], "3");
   r = in_child("TWINOPS_BACKEND=cuda CHILD_ROW=cpu/scalar");
   expect_row(r, "cpu/scalar");
+}
+
+// Also at one that asks for all that the variables could say.
+TEST(Settings, WhatIsInvalidIsRefusedAtEveryCall) {
+  for (const std::string environment : {"TWINOPS_ISA=mmx", "TWINOPS_BACKEND=gpu"}) {
+    const Result r = in_child(environment + " CHILD_ROW=cpu CHILD_THREADS=3");
+    EXPECT_EQ(r.at("status"), std::to_string(TWINOPS_INVALID_ARGUMENT)) << environment;
+    EXPECT_EQ(r.at("first"), "8") << "a refused call wrote";
+  }
 }
 
 }  // namespace
