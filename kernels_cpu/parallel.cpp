@@ -38,14 +38,25 @@ struct Job {
   static void task(void* job, std::int64_t part) { static_cast<const Job*>(job)->run(part); }
 };
 
+#if defined(_OPENMP)
+// Where OpenMP cannot make the threads that it is asked for it ends the process. Processors are
+// counted by a system call, so not for an ordinary number.
+int bounded(int threads) {
+  constexpr int kOrdinary = 64;
+  if (threads > kOrdinary)
+    threads = std::min(threads, std::max(kOrdinary, 4 * omp_get_num_procs()));
+  return std::min(threads, omp_get_thread_limit());
+}
+#endif
+
 }  // namespace
 
 int thread_count(const Execution& execution) {
-  if (execution.threads > 0) return execution.threads;
 #if defined(_OPENMP)
-  return omp_get_max_threads();
+  const int asked = execution.threads > 0 ? execution.threads : omp_get_max_threads();
+  return execution.parallel_for != nullptr ? asked : bounded(asked);
 #else
-  return 1;
+  return execution.threads > 0 ? execution.threads : 1;
 #endif
 }
 

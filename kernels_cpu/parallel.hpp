@@ -26,7 +26,8 @@ TWINOPS_INLINE void parallel_ranges(const Execution& execution, std::int64_t n, 
       &f);
 }
 
-// How many threads a call with this Execution may use.
+// How many threads a call with this Execution may use: what it asks for, but of OpenMP's no more
+// than there can be a use for.
 int thread_count(const Execution& execution);
 
 }  // namespace twinops

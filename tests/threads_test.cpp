@@ -4,8 +4,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <thread>
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
 
 #include "tests/support/runners.hpp"
 #include "tools/proof/trial.hpp"
@@ -94,6 +100,19 @@ TEST(OpenMP, CallsInsideAParallelRegion) {
     bad += equal(trial, expected, proof::run(trial, row, {.threads = 7})) ? 0 : 1;
   }
   EXPECT_EQ(bad, 0);
+}
+
+// A number that no machine has the threads for: OpenMP would end the process.
+TEST(OpenMP, NoMoreThreadsThanThereIsAUseFor) {
+  const auto running = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  const int most = std::max(64, 4 * omp_get_num_procs());
+  std::vector<float> x(static_cast<std::size_t>(most + 100) << 12);  // a range is 4096 or more
+  const auto before = running();
+  uniform(Tensor(x.data(), {static_cast<std::int64_t>(x.size())}), {},
+          {.threads = 1 << 30, .row = "cpu"});
+  EXPECT_LE(running() - before, most) << "OpenMP keeps them for the next call";
 }
 #endif
 

@@ -170,7 +170,9 @@ typedef struct twinops_report {
  * threads. */
 typedef struct twinops_execution {
   uint32_t struct_size;
-  int32_t threads; /* at most; 0: TWINOPS_THREADS, or OpenMP's own number */
+  /* At most; 0: TWINOPS_THREADS, or OpenMP's own number. Of OpenMP's threads a call takes no more
+   * than 64, or four a processor where that is more. */
+  int32_t threads;
   void* stream;    /* cudaStream_t of the tensors' device */
   const char* row; /* NULL, or the row that must be taken: "cpu/avx2", "cuda" */
   /* The host's threads instead of OpenMP's: calls task(task_context, i) for every i in [0, n), in
