@@ -1,10 +1,14 @@
 """The random state: it follows paddle.seed, is saved and restored, is the same after recomputation;
 and what is drawn is the contract's sequence."""
 
+import copy
+import gc
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import paddle
+import pytest
 from paddle.distributed.fleet.utils import recompute
 
 import twinops.paddle as tp
@@ -86,27 +90,78 @@ def test_a_seed_of_64_bits():
     assert np.array_equal(kept, words.view(np.uint32) < 0x7FFFFFC0)
 
 
+def state_of(generator):
+    return generator.initial_seed(), generator.offset()
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_a_copied_generator_goes_on_by_itself(copied):
+    mine = tp.Generator(5)
+    mine.reserve(12)
+    other = copied(mine)
+    assert state_of(other) == state_of(mine) == (5, 12)
+    first = F.dropout(paddle.ones([64]), 0.5, generator=mine).numpy()
+    assert state_of(other) == (5, 12)
+    assert np.array_equal(F.dropout(paddle.ones([64]), 0.5, generator=other).numpy(), first)
+    assert copied(tp.default_generator()) is tp.default_generator()
+
+
+def test_a_copied_model_draws_what_the_original_would():
+    model = paddle.nn.Sequential(tp.Dropout(0.5, generator=tp.Generator(7)), tp.Dropout(0.5))
+    other = copy.deepcopy(model)
+    x = paddle.ones([64])
+    assert np.array_equal(model[0](x).numpy(), other[0](x).numpy())
+
+
+def test_a_copied_generator_stands_where_programs_left_the_original():
+    mine = tp.Generator(5)
+
+    @paddle.jit.to_static(full_graph=True)
+    def f(x):
+        return F.dropout(x, 0.5, generator=mine)
+
+    f(paddle.ones([64]))
+    assert mine.state_dict()["program_offset"] != 0
+    assert copy.deepcopy(mine).state_dict() == mine.state_dict()
+
+
+def test_generators_are_not_kept():
+    from twinops.paddle.generator import _generators
+
+    before = len(_generators)
+    tp.Generator(1)
+    gc.collect()
+    assert len(_generators) <= before
+
+
 class Block(paddle.nn.Layer):
-    def __init__(self):
+    def __init__(self, generator=None):
         super().__init__()
         self.linear = paddle.nn.Linear(16, 16)
-        self.dropout = tp.Dropout(0.5)
+        self.dropout = tp.Dropout(0.5, generator=generator)
 
     def forward(self, x):
         return self.dropout(paddle.tanh(self.dropout(self.linear(x))))
 
 
-def test_recomputation_draws_the_same_masks(rng):
-    block = Block()
+@pytest.mark.parametrize("own", [False, True])
+def test_recomputation_draws_the_same_masks(own, rng):
+    mine = tp.Generator(5) if own else None
+    block = Block(mine)
+    used = mine or tp.default_generator()
     array = rng.standard_normal([8, 16]).astype("float32")
 
     def gradients(through):
         paddle.seed(3)
+        if own:
+            mine.manual_seed(5)
         block.clear_gradients()
         x = paddle.to_tensor(array, stop_gradient=False)
         y = through(block, x)
-        after_forward = tp.default_generator().offset()
-        F.dropout(x)  # another call, before the backward pass recomputes
+        after_forward = used.offset()
+        F.dropout(x, generator=mine)  # another call, before the backward pass recomputes
         y.sum().backward()
         return x.grad.numpy(), block.linear.weight.grad.numpy(), after_forward, draw()
 

@@ -13,6 +13,7 @@ eager calls have subsequence 0, so that no two of them share words.
 import functools
 import sys
 import threading
+import weakref
 
 import paddle
 from paddle.framework import core
@@ -37,6 +38,10 @@ def _paddle_seed():
     return core.default_cpu_generator().initial_seed()
 
 
+_generators = weakref.WeakSet()  # all of this process: recomputation puts each back
+_generators_lock = threading.Lock()
+
+
 class Generator:
     """A position in a random sequence. `default_generator()` follows `paddle.seed`; one that is made
     with a seed of its own does not."""
@@ -45,11 +50,32 @@ class Generator:
         self._follows = seed is None
         self._streams = {}  # Paddle's seed -> [seed, offset]
         self._places = 0  # places in programs so far
-        self._tensors = None
-        self._lock = threading.Lock()
         if seed is not None:
             self._streams[None] = [seed % _WORD, 0]
+        self._begin()
+
+    def _begin(self):
+        self._tensors = None
+        self._lock = threading.Lock()
+        with _generators_lock:
+            _generators.add(self)
         self._make_tensors()
+
+    # A copy, and what is read from a pickle, begins where the original stood and goes on by itself.
+    # The default generator is one in a process: a model that names it is copied without it.
+    def __reduce_ex__(self, protocol):
+        if self is default_generator():
+            return default_generator, ()
+        return super().__reduce_ex__(protocol)
+
+    def __getstate__(self):
+        return self._follows, self._places, self.get_state(), self._program_offset()
+
+    def __setstate__(self, state):
+        self._follows, self._places, streams, offset = state
+        self._streams = {key: list(stream) for key, stream in streams.items()}
+        self._begin()
+        self._set_tensors(self._stream()[0], offset)
 
     def manual_seed(self, seed):
         """Begins the sequence of `seed` anew."""
@@ -88,7 +114,7 @@ class Generator:
         """For `paddle.save`, with model and optimizer."""
         seed, offset = self._stream()
         others = [[k, *v] for k, v in self._streams.items() if k is not None]
-        program = self._tensors[1].item() if self._tensors else 0
+        program = self._program_offset()
         return {"seed": seed, "offset": offset, "streams": others, "program_offset": program}
 
     def set_state_dict(self, state):
@@ -98,10 +124,12 @@ class Generator:
 
     def get_state(self):
         """A snapshot of what eager calls use: cheap, for recomputation."""
-        return {key: tuple(stream) for key, stream in self._streams.items()}
+        with self._lock:
+            return {key: tuple(stream) for key, stream in self._streams.items()}
 
     def set_state(self, state):
-        self._streams = {key: list(stream) for key, stream in state.items()}
+        with self._lock:
+            self._streams = {key: list(stream) for key, stream in state.items()}
 
     def _stream(self):
         key = _paddle_seed() if self._follows else None
@@ -117,6 +145,9 @@ class Generator:
         if self._tensors is None and paddle.in_dynamic_mode():
             seed = paddle.full([1], signed(self._stream()[0]), "int64")
             self._tensors = (seed, paddle.zeros([1], "int64"))
+
+    def _program_offset(self):
+        return self._tensors[1].item() if self._tensors else 0
 
     def _set_tensors(self, seed, offset):
         if self._tensors is not None and paddle.in_dynamic_mode():
@@ -167,7 +198,8 @@ def _follow_paddle_seed():
 
 
 def _follow_recomputation():
-    """fleet.utils.recompute keeps the state of random generators, and of one that registers."""
+    """fleet.utils.recompute keeps the state of random generators, and of one that registers: here of
+    all of ours, because a layer may have one of its own."""
     import paddle.distributed.fleet.recompute.recompute  # a module, hidden by a function of its name
 
     module = sys.modules["paddle.distributed.fleet.recompute.recompute"]
@@ -175,10 +207,13 @@ def _follow_recomputation():
     get, put = manager.custom_get_state_func, manager.custom_set_state_func
 
     def get_state(*args):
-        return default_generator().get_state(), get(*args) if get else None
+        with _generators_lock:
+            generators = list(_generators)
+        return [(g, g.get_state()) for g in generators], get(*args) if get else None
 
     def set_state(state):
-        default_generator().set_state(state[0])
+        for generator, streams in state[0]:
+            generator.set_state(streams)
         if put:
             put(state[1])
 
