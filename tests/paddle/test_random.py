@@ -90,6 +90,33 @@ def test_a_seed_of_64_bits():
     assert np.array_equal(kept, words.view(np.uint32) < 0x7FFFFFC0)
 
 
+@pytest.mark.parametrize("fill", [F.uniform, F.philox_words])
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"offset": 8},
+        {"subsequence": 1},
+        {"element_offset": 4},
+        {"global_shape": "100", "start": "90"},
+        {"layout": "triton"},
+    ],
+)
+def test_where_to_draw_is_said_with_a_seed_only(fill, place):
+    paddle.seed(4)
+    with pytest.raises(ValueError, match=f"{list(place)[0]}.* needs a seed"):
+        fill([8], **place)
+    assert tp.default_generator().offset() == 0
+    fill([8], seed=1, **place)
+
+
+def test_a_fill_takes_the_default_generators_next_words():
+    paddle.seed(6)
+    words = [F.philox_words([5]).numpy(), F.philox_words([8], layout="strided", period=1).numpy()]
+    expected = F.philox_words([16], seed=6).numpy()
+    assert np.array_equal(np.concatenate(words), expected[np.r_[0:5, 8:16]])
+    assert tp.default_generator().offset() == 16
+
+
 def state_of(generator):
     return generator.initial_seed(), generator.offset()
 

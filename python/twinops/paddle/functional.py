@@ -257,24 +257,35 @@ def bias_dropout_residual(
 # ---- random numbers ------------------------------------------------------------------------------
 
 
+# What says where in a sequence to draw. Without a seed that is the default generator's to say.
+_PLACED = ("offset", "subsequence", "element_offset", "global_shape", "start")
+
+
 def _fill(op, shape, seed, offset, attributes):
     inputs = {"like": paddle.empty(shape, "uint8")}
     if seed is None:
+        asked = {"offset": offset, **attributes}
+        placed = [name for name in _PLACED if asked.get(name)]
+        if asked.get("layout") == "triton":  # whose sequence has no offset
+            placed.append("layout='triton'")
+        if placed:
+            raise ValueError(f"{op}: {', '.join(placed)} needs a seed; none was given")
         more, random = default_generator().random_arguments((math.prod(shape) + 3) // 4 * 4)
-        return run(op, {**inputs, **more}, {**random, **attributes})[0]
+        return run(op, {**inputs, **more}, {**attributes, **random})[0]
     return run(op, inputs, {"seed": signed(seed), "offset": offset, **attributes})[0]
 
 
 @unified
 def philox_words(shape, seed=None, offset=0, **attributes):
     """Random 32-bit words, as int32: those that `dropout` of this shape draws. Without a seed they
-    are the default generator's next. Attributes are the operator's: subsequence, layout, ..."""
+    are the default generator's next, which says itself where to draw. Attributes are the operator's:
+    subsequence, layout, ..."""
     return _fill("philox_words", shape, seed, offset, attributes)
 
 
 @unified
 def uniform(shape, seed=None, offset=0, **attributes):
-    """Random float32 in (0, 1], the numbers of curand_uniform."""
+    """Random float32 in (0, 1], the numbers of curand_uniform; seed and offset as of philox_words."""
     return _fill("uniform", shape, seed, offset, attributes)
 
 
