@@ -45,7 +45,8 @@ std::string output_name(const Output& output) {
 }
 
 std::string attribute_name(const Attribute& attribute) {
-  constexpr const char* kKinds[] = {"bool", "int64_t", "float", "std::string"};
+  // Paddle's programs have no double: a float comes as the 64 bits of one.
+  constexpr const char* kKinds[] = {"bool", "int64_t", "int64_t", "std::string"};
   return attribute.name + ": " + kKinds[attribute.kind];
 }
 

@@ -3,6 +3,7 @@
 #include <paddle/phi/api/include/api.h>
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 
 #include "hosts/paddle/tensors.hpp"
@@ -89,7 +90,8 @@ twinops_attribute attribute_of(const Attribute& a, const Attributes& attributes,
     case TWINOPS_INT:
       return TWINOPS_INT_ATTRIBUTE(name, attribute<int64_t>(attributes, i));
     case TWINOPS_FLOAT:
-      return TWINOPS_FLOAT_ATTRIBUTE(name, attribute<float>(attributes, i));
+      return TWINOPS_FLOAT_ATTRIBUTE(name,
+                                     std::bit_cast<double>(attribute<int64_t>(attributes, i)));
     default:
       return TWINOPS_STRING_ATTRIBUTE(name, attribute<std::string>(attributes, i).c_str());
   }

@@ -164,6 +164,15 @@ def test_masks_of_softmax(options, rng):
     np.testing.assert_allclose(t.grad.numpy(), gradient, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_scale_keeps_its_64_bits(traced, rng):
+    """0.1 as a float is another number."""
+    x = rng.standard_normal([5, 9])
+    softmax = paddle.jit.to_static(F.softmax, full_graph=True) if traced else F.softmax
+    scaled = softmax(tensor(x, "float64"), scale=0.1)
+    assert np.array_equal(scaled.numpy(), F.softmax(tensor(x * 0.1, "float64")).numpy())
+
+
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("p", [0.0, 0.3])
 def test_softmax_dropout_is_both_one_after_the_other(p, training, rng):

@@ -1,10 +1,12 @@
 """Loads the plugin into Paddle, and calls its operators by names instead of positions."""
 
 import functools
+import struct
 
 from twinops._native import FOLDER, library, operators
 
 PREFIX = "twinops_"
+_DOUBLE, _BITS = struct.Struct("d"), struct.Struct("q")
 _PLUGIN = FOLDER / "libtwinops_paddle.so"
 _BUILT_FOR = FOLDER / "paddle_version.txt"
 _BUILD = "`python -m pip install --force-reinstall --no-deps .` in twinops' folder"
@@ -108,6 +110,13 @@ def _signature(name, op):
     return inputs, {name: defaults[name] for name in attributes}, outputs
 
 
+def _as_paddle_takes_it(value):
+    """Paddle's programs have no attribute of 64 bits but int64: a float's bits travel in one."""
+    if isinstance(value, float):
+        return _BITS.unpack(_DOUBLE.pack(value))[0]
+    return value
+
+
 def run(op, inputs, attributes=None):
     """Calls an operator of the table: `run("softmax", {"x": x}, {"axis": 1})`.
 
@@ -129,5 +138,5 @@ def run(op, inputs, attributes=None):
         )
     values = [inputs.get(n) for n in input_names]
     # An attribute has its default's type: True for 1 would be refused.
-    values += [type(d)(attributes.get(n, d)) for n, d in defaults.items()]
+    values += [_as_paddle_takes_it(type(d)(attributes.get(n, d))) for n, d in defaults.items()]
     return _C_ops._run_custom_op(name, *values)
