@@ -3,6 +3,7 @@
 
   python3 benchmarks/softmax_peers.py [--library build/release/libtwinops.so] [--quick] [--ours]
                                       [--types float32,...] [--columns 64,...] [--inner 1,...]
+                                      [--elements N]
 
 Every figure is the median of CUDA-event timings with a cold L2 (benchmarks/peers.py). `share` is the
 least traffic that the job needs (a row read once and written once; backward: two reads and a
@@ -46,7 +47,7 @@ class Shape:
     def __init__(self, options, dtype, columns, inner):
         self.options, self.dtype, self.columns, self.inner = options, dtype, columns, inner
         self.milliseconds = 10 if options.quick else 60
-        rows = max(1, (1 << 26) // columns)
+        rows = max(1, options.elements // columns)
         shape = (rows, columns) if inner == 1 else (max(1, rows // inner), columns, inner)
         self.axis = -1 if inner == 1 else 1
         self.checked = max(1, 64 // inner)  # of shape[0]
@@ -108,6 +109,7 @@ def main():
     parser.add_argument("--columns", default="64,128,256,512,1000,1024,2048,4096,8192,16384,32768,"
                         "50257,65536,131072,1048576")
     parser.add_argument("--inner", default="1", help="neighbouring rows that lie side by side")
+    parser.add_argument("--elements", type=int, default=1 << 26, help="of a tensor, about")
     options = parser.parse_args()
     ours = peers.Twinops(options.library)
     compiled = torch.compile(torch.softmax, dynamic=False)

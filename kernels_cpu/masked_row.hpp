@@ -113,7 +113,7 @@ TWINOPS_INLINE MaskedRow<In, Isa> masked_row(const SoftmaxArguments& a, std::int
                           0,
                           &a};
   if (!a.mask.is_plain()) {
-    const auto at = row_offsets(a.mask.outer, row);
+    const auto at = row_offsets(a.mask_outer, row);
     read.columns = a.mask.columns(at.of, a.rows.length);
     read.mask_at = at.of[RowMask::kMask];
   }

@@ -21,7 +21,7 @@ class ReferenceRow {
         step_(a.rows.step[1]),
         scale_(static_cast<F>(a.scale)),
         mask_(a.mask) {
-    const auto at = row_offsets(a.mask.outer, row);
+    const auto at = row_offsets(a.mask_outer, row);
     first_ = at.of[RowMask::kMask];
     columns_ = a.mask.columns(at.of, a.rows.length);
   }

@@ -160,12 +160,13 @@ inline unsigned blocks_across(const AcrossPlan& plan, std::int64_t rows, int V) 
 }
 
 // Launches over tiles of `lanes` * V rows; false, and nothing is done, where a block has not got
-// the shared memory.
+// the shared memory, or the device no room for a cluster.
 template <class Kernel, class Job>
 bool launch_tiles(Kernel kernel, const Job& job, int V, std::size_t shared, Execution& execution) {
-  const int most =
-      device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, execution.device.index);
-  if (shared > static_cast<std::size_t>(most)) return false;
+  if (!has_room(shared, execution.device.index)) return false;
+  if (job.plan.blocks > 1 && active_clusters(kernel, static_cast<unsigned>(job.plan.threads()),
+                                             shared, job.plan.blocks, execution.device.index) == 0)
+    return false;
   launch_rows(execution, kernel, blocks_across(job.plan, job.rows.rows, V),
               static_cast<unsigned>(job.plan.threads()), shared, job.plan.blocks, job);
   return true;

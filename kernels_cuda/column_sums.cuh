@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels_cuda/device.hpp"
 #include "kernels_cuda/launch.cuh"
 #include "numerics/fold.hpp"
 #include "operators/bias_dropout_residual_grad.hpp"
@@ -92,10 +93,6 @@ void launch_tree_sums(const ColumnSums& s, std::int64_t chunks, const void* part
                       Execution& execution) {
   cudaLaunchConfig_t config{};
   cudaLaunchAttribute attribute{};
-  int capability = 0;
-  check(cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor,
-                               execution.device.index),
-        "cudaDeviceGetAttribute");
   config.gridDim = dim3(static_cast<unsigned>((s.columns + kTreeThreads - 1) / kTreeThreads));
   config.blockDim = dim3(kTreeThreads);
   config.stream = static_cast<cudaStream_t>(execution.stream);
@@ -103,7 +100,7 @@ void launch_tree_sums(const ColumnSums& s, std::int64_t chunks, const void* part
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
-  config.numAttrs = capability >= 9 ? 1 : 0;
+  config.numAttrs = cuda_code(execution.device.index).architecture >= 90 ? 1 : 0;
   check(cudaLaunchKernelEx(&config, tree_sums_kernel<T>, static_cast<const compute_t<T>*>(partial),
                            static_cast<T*>(s.sums), chunks, s.columns),
         "launch of column sums");

@@ -1,3 +1,5 @@
+#include <mutex>
+
 #include "kernels_cuda/device.hpp"
 #include "kernels_cuda/launch.cuh"
 
@@ -9,9 +11,7 @@ __global__ void probe_kernel() {}
 // Asked for once: the driver takes half a millisecond for the clock.
 double memory_rate(int index) {
   const auto of = [&](cudaDeviceAttr attribute) {
-    int value = 0;
-    check(cudaDeviceGetAttribute(&value, attribute, index), "cudaDeviceGetAttribute");
-    return static_cast<double>(value);
+    return static_cast<double>(device_attribute(attribute, index));
   };
   const double gigahertz = of(cudaDevAttrMemoryClockRate) / 1e6;
   const double bytes = 2 * of(cudaDevAttrGlobalMemoryBusWidth) / 8;  // at both edges of the clock
@@ -23,17 +23,7 @@ CudaDevice describe_device(int index) {
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   const std::string capability =
       "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
-  CudaDevice device{properties.name, capability, "cuda/" + capability,
-                    false,           {},         memory_rate(index)};
-  const CurrentDevice current(index);
-  cudaFuncAttributes attributes{};
-  const cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
-  device.usable = status == cudaSuccess;
-  if (!device.usable) {
-    cudaGetLastError();
-    device.reason = "this build has no code for " + capability + ": " + cudaGetErrorString(status);
-  }
-  return device;
+  return {properties.name, capability, "cuda/" + capability, memory_rate(index)};
 }
 
 CudaProbe probe() {
@@ -50,10 +40,25 @@ CudaProbe probe() {
     try {
       found.devices.push_back(describe_device(i));
     } catch (const Error& error) {
-      found.devices.push_back({"", "", "cuda/unknown", false, error.what(), 0});
+      found.devices.push_back({"", "", "cuda/unknown", 0, error.what()});
     }
   }
   return found;
+}
+
+CudaCode probe_code(int index) {
+  const CudaDevice& device = cuda_probe().devices[static_cast<std::size_t>(index)];
+  if (!device.reason.empty()) return {device.reason};
+  try {
+    const CurrentDevice current(index);
+    cudaFuncAttributes attributes{};
+    const cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
+    if (status == cudaSuccess) return {"", attributes.ptxVersion};
+    cudaGetLastError();
+    return {"this build has no code for " + device.capability + ": " + cudaGetErrorString(status)};
+  } catch (const Error& error) {
+    return {error.what()};
+  }
 }
 
 }  // namespace
@@ -61,6 +66,17 @@ CudaProbe probe() {
 const CudaProbe& cuda_probe() {
   static const CudaProbe found = probe();
   return found;
+}
+
+const CudaCode& cuda_code(int device) {
+  struct Kept {
+    std::once_flag asked;
+    CudaCode code;
+  };
+  static std::vector<Kept> kept(cuda_probe().devices.size());
+  Kept& of = kept[static_cast<std::size_t>(device)];
+  std::call_once(of.asked, [&] { of.code = probe_code(device); });
+  return of.code;
 }
 
 void* cuda_allocate(int device, std::size_t bytes) {

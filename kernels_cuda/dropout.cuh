@@ -49,8 +49,7 @@ struct DropoutLaunch {
   FlatDropout work;
   PhiloxKeys keys;
 };
-// A launch of more takes half a microsecond longer, or does so every second time.
-static_assert(sizeof(DropoutLaunch) <= 256);
+static_assert(sizeof(DropoutLaunch) <= kFewParameters);
 
 // Groups of eight elements, and with those the bytes of a mask, with its padding.
 __host__ __device__ constexpr std::int64_t dropout_units(std::int64_t elements,

@@ -265,9 +265,7 @@ inline bool goes_by_grad_sums(const DropoutWork& work, const ColumnSums& s, int 
   bool fits =
       s.sums != nullptr && s.rows > 0 &&
       (work.source != DropoutWork::Source::draw || work.random.layout == RandomLayout::contiguous);
-  int room = 0;
-  check(cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-        "cudaDeviceGetAttribute");
+  const int room = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   with_floating_type(work.type, [&]<class T>(TypeTag<T>) {
     fits = fits && goes_by_packs<T>(work) && s.columns % kDropoutElements<T> == 0 &&
            sizeof(GradShared<T>) <= static_cast<std::size_t>(room);

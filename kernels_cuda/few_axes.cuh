@@ -1,8 +1,8 @@
-// Rows in few bytes of a launch's parameters. A launch of more than 256 bytes takes half a
-// microsecond longer, or does so every second time (docs/performance.md, "Parameters": 2^18 floats
-// in rows of 64 on an H100 5.7 us and 5.0), and with the sixteen axes that rows may lie along two
-// operands take 456. So kernels of what most calls are count along few: one where rows lie a stride
-// apart, else kFewAxes. Rows along more take a launch for each index of one of them.
+// Rows in few bytes of a launch's parameters. A launch should bring no more than kFewParameters
+// (2^18 floats in rows of 64 on an H100 5.0 us, and 5.7 with more), and with the sixteen axes that
+// rows may lie along two operands take 456. So kernels count along few: one where rows lie a stride
+// apart, else kFewAxes, or kSoftmaxAxes where the mask's rows are counted too. Rows along more take
+// a launch for each index of one of them.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace twinops {
 
-inline constexpr int kFewAxes = 4;
+inline constexpr int kFewAxes = 4, kSoftmaxAxes = 3;
 
 // The same rows, which lie along no more than kAxes axes.
 template <int kAxes, int N>
@@ -29,49 +29,75 @@ Rows<N, kAxes> in_axes(const Rows<N>& rows) {
   return few;
 }
 
-// What lies at one index of an axis: where that is in operand k, of `type`, and the rows along the
-// other axes.
+// What lies at `size` indexes of an axis from `begin` on: where that is in operand k of `outer`,
+// whose elements take `element` bytes, and which rows those are.
 template <class Data, int N>
-Data* moved_along(Data* data, const Rows<N>& rows, int k, Type type, int axis, std::int64_t index) {
+void move_along(Data*& data, const Layout<N>& outer, int k, std::size_t element, int axis,
+                std::int64_t begin) {
   using Byte = std::conditional_t<std::is_const_v<Data>, const std::byte, std::byte>;
-  const auto size = static_cast<std::int64_t>(size_of(type));
-  return static_cast<Byte*>(data) + index * rows.outer.stride[k][axis] * size;
+  if (data != nullptr)
+    data = static_cast<Byte*>(data) +
+           begin * outer.stride[k][axis] * static_cast<std::int64_t>(element);
 }
 template <int N>
-Rows<N> without_axis(Rows<N> rows, int axis) {
-  rows.rows /= rows.outer.size[axis];
+void take_part(Layout<N>& outer, int axis, std::int64_t size) {
+  outer.size[axis] = size;
+  if (size > 1) return;
   const auto take_out = [&](std::int64_t* of_axes) {
-    std::copy(of_axes + axis + 1, of_axes + rows.outer.rank, of_axes + axis);
+    std::copy(of_axes + axis + 1, of_axes + outer.rank, of_axes + axis);
   };
-  take_out(rows.outer.size);
-  for (auto& stride : rows.outer.stride) take_out(stride);
-  --rows.outer.rank;
-  return rows;
+  take_out(outer.size);
+  for (auto& stride : outer.stride) take_out(stride);
+  --outer.rank;
 }
-inline SoftmaxArguments rows_at(SoftmaxArguments a, int axis, std::int64_t index) {
-  a.out = moved_along(a.out, a.rows, 0, a.types.out, axis, index);
-  a.x = moved_along(a.x, a.rows, 1, a.types.in, axis, index);
-  a.rows = without_axis(a.rows, axis);
+template <int N>
+void take_part(Rows<N>& rows, int axis, std::int64_t size) {
+  rows.rows = rows.rows / rows.outer.size[axis] * size;
+  take_part(rows.outer, axis, size);
+}
+inline SoftmaxArguments part_of(SoftmaxArguments a, int axis, std::int64_t begin,
+                                std::int64_t size) {
+  move_along(a.out, a.rows.outer, 0, size_of(a.types.out), axis, begin);
+  move_along(a.x, a.rows.outer, 1, size_of(a.types.in), axis, begin);
+  RowMask& mask = a.mask;
+  move_along(mask.data, a.mask_outer, RowMask::kMask, mask.element(a.types.in), axis, begin);
+  move_along(mask.lengths, a.mask_outer, RowMask::kLength, mask.wide_lengths ? 8 : 4, axis, begin);
+  mask.causal_offset += begin * a.mask_outer.stride[RowMask::kQuery][axis];
+  take_part(a.rows, axis, size);
+  take_part(a.mask_outer, axis, size);
   return a;
 }
-inline SoftmaxGradArguments rows_at(SoftmaxGradArguments a, int axis, std::int64_t index) {
-  a.dx = moved_along(a.dx, a.rows, 0, a.types.out, axis, index);
-  a.y = moved_along(a.y, a.rows, 1, a.types.in, axis, index);
-  a.dy = moved_along(a.dy, a.rows, 2, a.types.in, axis, index);
-  a.rows = without_axis(a.rows, axis);
+inline SoftmaxGradArguments part_of(SoftmaxGradArguments a, int axis, std::int64_t begin,
+                                    std::int64_t size) {
+  move_along(a.dx, a.rows.outer, 0, size_of(a.types.out), axis, begin);
+  move_along(a.y, a.rows.outer, 1, size_of(a.types.in), axis, begin);
+  move_along(a.dy, a.rows.outer, 2, size_of(a.types.in), axis, begin);
+  take_part(a.rows, axis, size);
   return a;
 }
 
-// Calls launch(arguments) with all rows, or with parts that lie along kFewAxes axes: those of each
-// index of the shortest axis, and so on. Masks have axes of their own, and are not in `arguments`.
-template <class Arguments, class Launch>
+// Calls launch(arguments) with all rows, or with parts that lie along kAxes axes: those of each
+// index of the shortest axis, and so on.
+template <int kAxes, class Arguments, class Launch>
 void for_few_axes(const Arguments& arguments, Launch&& launch) {
   const auto& outer = arguments.rows.outer;
-  if (outer.rank <= kFewAxes) return launch(arguments);
+  if (outer.rank <= kAxes) return launch(arguments);
   const auto axis =
       static_cast<int>(std::min_element(outer.size, outer.size + outer.rank) - outer.size);
   for (std::int64_t i = 0; i < outer.size[axis]; ++i)
-    for_few_axes(rows_at(arguments, axis, i), launch);
+    for_few_axes<kAxes>(part_of(arguments, axis, i, 1), launch);
+}
+
+// With parts of fewer than 2^31 rows: halves of the longest axis, and so on.
+template <class Arguments, class Launch>
+void for_few_rows(const Arguments& arguments, Launch&& launch) {
+  const auto& outer = arguments.rows.outer;
+  if (arguments.rows.rows >> 31 == 0) return launch(arguments);
+  const auto axis =
+      static_cast<int>(std::max_element(outer.size, outer.size + outer.rank) - outer.size);
+  const std::int64_t size = outer.size[axis], half = size / 2;
+  for_few_rows(part_of(arguments, axis, 0, half), launch);
+  for_few_rows(part_of(arguments, axis, half, size - half), launch);
 }
 
 }  // namespace twinops

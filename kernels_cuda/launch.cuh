@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <string>
 
 #include "operators/error.hpp"
@@ -15,6 +16,31 @@ inline void check(cudaError_t status, const char* what) {
   throw Error(
       status == cudaErrorMemoryAllocation ? Status::out_of_memory : Status::device_error,
       std::string(what) + ": " + cudaGetErrorName(status) + ": " + cudaGetErrorString(status));
+}
+
+inline int device_attribute(cudaDeviceAttr attribute, int device) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+// Bytes of parameters: a launch of more takes half a microsecond longer, or does so every second
+// time (docs/performance.md, "Parameters").
+inline constexpr std::size_t kFewParameters = 256;
+
+// Lets launches of `kernel` ask for as much dynamic shared memory as `device` has, if they need
+// more than is had unasked. Always the same number: another thread's launch may be between this and
+// ours.
+template <class... Parameters>
+void allow_shared(void (*kernel)(Parameters...), std::size_t shared, int device) {
+  if (shared <= 48 * 1024) return;
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  if (static_cast<std::size_t>(attributes.maxDynamicSharedSizeBytes) >= shared) return;
+  const int most = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device) -
+                   static_cast<int>(attributes.sharedSizeBytes);
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most),
+        "cudaFuncSetAttribute");
 }
 
 // Launches `kernel`; `what`: of what, for an error's message.

@@ -21,7 +21,8 @@ inline constexpr int kListBytes = 31488;
 inline constexpr int kListBytes = 2816;
 #endif
 // A short list has short parameters.
-inline constexpr int kFewBytes = 256, kSomeBytes = 2560, kManyBytes = std::min(5120, kListBytes);
+inline constexpr int kFewBytes = kFewParameters, kSomeBytes = 2560,
+                     kManyBytes = std::min(5120, kListBytes);
 inline constexpr std::uint32_t kMostPacks = 1u << 31;  // of a launch
 
 // A strided member: an element a thread, at 64-bit offsets.

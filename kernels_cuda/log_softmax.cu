@@ -5,8 +5,7 @@ namespace twinops {
 
 template <>
 void run_cuda<LogSoftmax>(const SoftmaxArguments& arguments, Execution& execution) {
-  if (!arguments.is_plain()) return run_softmax<true>(arguments, execution);
-  for_few_axes(arguments, [&](const SoftmaxArguments& part) {
+  for_few_axes<kFewAxes>(arguments, [&](const SoftmaxArguments& part) {
     if (!run_softmax_across(true, part, execution)) run_softmax<true>(part, execution);
   });
 }

@@ -18,7 +18,6 @@ struct LongRows {
   int units;          // of a row, up to kLongUnits
   int waiting;        // chunks of a warp that wait
   int blocks;         // of a row: the cluster
-  int detour;         // where in shared memory it is, in bytes
 
   __host__ __device__ int warps() const { return units < kLongWarps ? units : kLongWarps; }
 };
@@ -77,24 +76,42 @@ class WarpTree {
   std::uint64_t count_ = 0;
 };
 
-// The plan for long rows: as many blocks a row as give each warp one unit, up to the largest
-// cluster. `fixed` bytes of shared memory are spoken for; a chunk that waits takes `chunk`.
-inline LongRows plan_long(std::int64_t length, std::size_t fixed, std::size_t chunk, int device) {
+// The plan for long rows: as many blocks a row as give each warp one unit, up to `largest`. `fixed`
+// bytes of shared memory are spoken for; a chunk that waits takes `chunk`.
+inline LongRows plan_long(std::int64_t length, std::size_t fixed, std::size_t chunk, int largest,
+                          int device) {
   LongRows plan{};
   plan.chunks = (length + kFoldChunk - 1) / kFoldChunk;
   plan.unit = 1;
   while ((plan.chunks + plan.unit - 1) / plan.unit > kLongUnits) plan.unit *= 2;
   plan.units = static_cast<int>((plan.chunks + plan.unit - 1) / plan.unit);
   plan.blocks = 1;
-  const int largest = largest_cluster(device);
   while (plan.blocks < largest && plan.units > kLongWarps * plan.blocks) plan.blocks *= 2;
   const std::int64_t all = std::int64_t{plan.warps()} * plan.blocks;
   const std::int64_t of_warp = (plan.units + all - 1) / all * plan.unit;
-  const auto room = static_cast<std::int64_t>(
-      device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device) - fixed);
+  const std::int64_t room = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device) -
+                            static_cast<std::int64_t>(fixed);
   plan.waiting = static_cast<int>(std::min<std::int64_t>(
       {of_warp, room / (plan.warps() * static_cast<std::int64_t>(chunk)), kMostWaiting}));
   return plan;
+}
+
+// Launches kernel(job, plan), in clusters as large as the device has room for.
+template <class Kernel, class Job>
+void launch_long_rows(Kernel kernel, const Job& job, std::size_t fixed, std::size_t chunk,
+                      Execution& execution) {
+  const int device = execution.device.index;
+  for (int largest = largest_cluster(device);; largest /= 2) {
+    const LongRows plan = plan_long(job.rows.length, fixed, chunk, largest, device);
+    const auto threads = static_cast<unsigned>(plan.warps() * kWarp);
+    const std::size_t shared =
+        fixed + chunk * static_cast<std::size_t>(plan.warps() * plan.waiting);
+    if (plan.blocks > 1 && active_clusters(kernel, threads, shared, plan.blocks, device) == 0)
+      continue;
+    const std::int64_t rows = std::min<std::int64_t>(job.rows.rows, 1 << 26);
+    return launch_rows(execution, kernel, grid_of(rows * plan.blocks), threads, shared, plan.blocks,
+                       job, plan);
+  }
 }
 
 }  // namespace twinops

@@ -38,9 +38,7 @@ inline double plan_clocks(const ProjectionPlan& plan, int rows_of_block, std::si
 // Shared memory: two slabs, a level of the bodies' tree, and as much of a chunk of x as there is
 // room for.
 inline void plan_shared(ProjectionPlan& plan, std::size_t size, int rows_of_block, int device) {
-  int most = 0;
-  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-        "cudaDeviceGetAttribute");
+  const int most = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   ProjectionLaunch& l = plan.launch;
   const std::int64_t longest = std::min<std::int64_t>(l.p.terms, kFoldChunk);
   std::int64_t terms = kProjectionBody << l.groups_log;
@@ -63,9 +61,7 @@ inline void plan_shared(ProjectionPlan& plan, std::size_t size, int rows_of_bloc
 
 inline ProjectionPlan plan_projection(const Projection& p, int rows_of_block, std::size_t size,
                                       bool has_scratch, int device) {
-  int multiprocessors = 0;
-  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
-        "cudaDeviceGetAttribute");
+  const int multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount, device);
   ProjectionPlan plan{};
   ProjectionLaunch& l = plan.launch;
   l.p = p;

@@ -259,9 +259,7 @@ inline void project_on_cuda(const Projection& p, Execution& execution) {
   launch.sums = plan.splits > 1 ? workspace.data() : nullptr;
   with_floating_type(p.type, [&]<class T>(TypeTag<T>) {
     const auto kernel = projection_kernel<T>;
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(plan.shared)),
-          "cudaFuncSetAttribute");
+    allow_shared(kernel, plan.shared, execution.device.index);
     const dim3 blocks(static_cast<unsigned>(plan.row_blocks),
                       static_cast<unsigned>(plan.tile_blocks), static_cast<unsigned>(plan.splits));
     launch_grid(kWhat, kernel, blocks, kProjectionThreads, plan.shared, execution.stream, launch);

@@ -10,12 +10,6 @@
 
 namespace twinops {
 
-inline int device_attribute(cudaDeviceAttr attribute, int device) {
-  int value = 0;
-  check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
-  return value;
-}
-
 inline bool has_room(std::size_t shared, int device) {  // a block
   return shared <= static_cast<std::size_t>(
                        device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
@@ -32,7 +26,7 @@ inline constexpr int kResident = 0;
 struct RowLaunch {
   template <class... Parameters>
   RowLaunch(void (*kernel)(Parameters...), dim3 blocks, unsigned threads, std::size_t shared,
-            int cluster, void* stream) {
+            int cluster, int device, void* stream) {
     config.gridDim = blocks;
     config.blockDim = dim3(threads);
     config.dynamicSmemBytes = shared;
@@ -47,10 +41,7 @@ struct RowLaunch {
     }
     config.attrs = &attribute;
     config.numAttrs = cluster != 1 ? 1 : 0;
-    if (shared > 48 * 1024)
-      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(shared)),
-            "cudaFuncSetAttribute");
+    allow_shared(kernel, shared, device);
     if (cluster > 8)
       check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
             "cudaFuncSetAttribute");
@@ -65,27 +56,30 @@ struct RowLaunch {
 template <class... Parameters, class... Values>
 void launch_rows(Execution& execution, void (*kernel)(Parameters...), dim3 blocks, unsigned threads,
                  std::size_t shared, int cluster, const Values&... values) {
-  const RowLaunch launch(kernel, blocks, threads, shared, cluster, execution.stream);
+  const RowLaunch launch(kernel, blocks, threads, shared, cluster, execution.device.index,
+                         execution.stream);
   check(cudaLaunchKernelEx(&launch.config, kernel, values...), "launch over rows");
   ++execution.launches;
 }
 
-// How many clusters find room on the device at once.
+// How many clusters find room on the device at once: none where it, or the part of it that is ours,
+// is too small.
 template <class... Parameters>
 int active_clusters(void (*kernel)(Parameters...), unsigned threads, std::size_t shared,
-                    int cluster) {
-  const RowLaunch launch(kernel, static_cast<unsigned>(cluster), threads, shared, cluster, nullptr);
+                    int cluster, int device) {
+  const RowLaunch launch(kernel, static_cast<unsigned>(cluster), threads, shared, cluster, device,
+                         nullptr);
   int clusters = 0;
   check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config),
         "cudaOccupancyMaxActiveClusters");
-  return std::max(1, clusters);
+  return clusters;
 }
 
 // How many blocks find room on the device at once.
 template <class... Parameters>
 int resident_blocks(void (*kernel)(Parameters...), unsigned threads, std::size_t shared,
                     int device) {
-  const RowLaunch launch(kernel, 1, threads, shared, kResident, nullptr);
+  const RowLaunch launch(kernel, 1, threads, shared, kResident, device, nullptr);
   int blocks = 0;
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, static_cast<int>(threads),
                                                       shared),

@@ -180,6 +180,28 @@ __device__ __forceinline__ void write_words(T* to, const Words<T, V>& words) {
     });
 }
 
+template <int V, class T>
+__device__ __forceinline__ Words<T, V> read_words(const T* from) {
+  Words<T, V> words;
+  if constexpr (words.kCount == 1) {
+    words.of[0] = *reinterpret_cast<const std::uint32_t*>(from);
+  } else if constexpr (words.kCount == 2) {
+    const uint2 two = *reinterpret_cast<const uint2*>(from);
+    words.of[0] = two.x;
+    words.of[1] = two.y;
+  } else {
+#pragma unroll
+    for (int i = 0; i < words.kCount; i += 4) {
+      const uint4 four = reinterpret_cast<const uint4*>(from)[i / 4];
+      words.of[i] = four.x;
+      words.of[i + 1] = four.y;
+      words.of[i + 2] = four.z;
+      words.of[i + 3] = four.w;
+    }
+  }
+  return words;
+}
+
 // words[index], without memory: index is known at run time.
 template <int kCount>
 __device__ __forceinline__ std::uint32_t pick_word(const std::uint32_t (&words)[kCount],

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "kernels_cuda/dealt_rows.cuh"
+#include "kernels_cuda/device.hpp"
 #include "kernels_cuda/row_launch.cuh"
 #include "kernels_cuda/row_parts.cuh"
 #include "kernels_cuda/row_share.cuh"
@@ -25,12 +26,15 @@ inline constexpr int kRowWarps = sizeof(F) == 8 ? 16
 
 static_assert(RowParts<float, float>::kMostChunks >= kMostBlocksOfRow * 2 * kRowWarps<float>);
 
+// Whether kernels have clusters, and barriers that bytes arrive at.
+inline bool has_clusters(int device) { return cuda_code(device).architecture >= 90; }
+
 // Of the largest cluster that a device launches: more than the portable eight only the GPUs of data
 // centers do, of compute capability 9.0 and 10.x.
 inline int largest_cluster(int device) {
-  const int major = device_attribute(cudaDevAttrComputeCapabilityMajor, device);
-  if (major < 9) return 1;
-  return major <= 10 ? kMostBlocksOfRow : kPortableBlocksOfRow;
+  if (!has_clusters(device)) return 1;
+  return device_attribute(cudaDevAttrComputeCapabilityMajor, device) <= 10 ? kMostBlocksOfRow
+                                                                           : kPortableBlocksOfRow;
 }
 
 // A warp's share of a chunk.
@@ -184,14 +188,13 @@ inline bool dealt_is_better(std::int64_t length, bool ragged) {
 // are: none if there is no room, or (if_full) less than enough to do for all, or if a row is longer
 // than most_groups, or than its blocks' warps are busy with at once: none of them may wait for a
 // row before it has weighed its own chunks of it.
-template <class Kernel, int N>
-int plan_dealt(const Rows<N>& rows, Kernel kernel, std::size_t shared, std::int64_t most_groups,
+template <class Kernel, class Rows>
+int plan_dealt(const Rows& rows, Kernel kernel, std::size_t shared, std::int64_t most_groups,
                bool if_full, const Execution& execution, DealtRows& plan) {
   constexpr int kChunks = DealtRows::kChunks, kWarps = DealtRows::kWarps;
   const int device = execution.device.index;
   if (execution.allocate == nullptr || rows.outer.rank > 1 || !has_room(shared, device) ||
-      !device_attribute(cudaDevAttrCooperativeLaunch, device) ||
-      device_attribute(cudaDevAttrComputeCapabilityMajor, device) < 9)  // whose barriers they need
+      !device_attribute(cudaDevAttrCooperativeLaunch, device) || !has_clusters(device))
     return 0;
   const std::int64_t chunks = (rows.length + kFoldChunk - 1) / kFoldChunk;
   const std::int64_t groups = (chunks + kChunks - 1) / kChunks;
@@ -208,13 +211,19 @@ int plan_dealt(const Rows<N>& rows, Kernel kernel, std::size_t shared, std::int6
   return static_cast<int>(blocks);
 }
 
-// How many rows the device works on at a time, in clusters side by side.
-template <class Kernel>
-std::int64_t rows_at_once(std::int64_t rows, const ChunkRows& plan, Kernel kernel,
-                          std::size_t shared) {
-  return std::min<std::int64_t>(
-      rows,
-      active_clusters(kernel, static_cast<unsigned>(plan.warps * kWarp), shared, plan.blocks));
+// Launches a kernel whose clusters stay and take row after row; false if not even one finds room.
+template <class Kernel, class Job>
+bool launch_clusters(Kernel kernel, const Job& job, const ChunkRows& plan, std::size_t shared,
+                     Execution& execution) {
+  const int device = execution.device.index;
+  const auto threads = static_cast<unsigned>(plan.warps * kWarp);
+  if (!has_room(shared, device)) return false;
+  const int clusters = active_clusters(kernel, threads, shared, plan.blocks, device);
+  if (clusters == 0) return false;
+  const std::int64_t at_once = std::min<std::int64_t>(job.rows.rows, clusters);
+  launch_rows(execution, kernel, grid_of(at_once * plan.blocks), threads, shared, plan.blocks, job,
+              plan);
+  return true;
 }
 
 }  // namespace twinops

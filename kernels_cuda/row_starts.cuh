@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels_cuda/divider.cuh"
 #include "operators/softmax_rows.hpp"
 
 namespace twinops {
@@ -12,6 +13,20 @@ template <int N>
 struct RowStarts {
   std::int64_t of[N];
 };
+// row mod size, and row becomes their quotient; mostly both are below 2^32.
+__device__ __forceinline__ std::int64_t take_index(std::int64_t& row, std::int64_t size) {
+  std::int64_t index;
+  if ((row | size) >> 32 == 0) {
+    const auto r = static_cast<std::uint32_t>(row), s = static_cast<std::uint32_t>(size);
+    index = r % s;
+    row = r / s;
+  } else {
+    index = row % size;
+    row /= size;
+  }
+  return index;
+}
+
 // kOneAxis: there is no more than one axis to count along, which takes fewer registers.
 template <bool kOneAxis = false, int N, int kAxes>
 __device__ __forceinline__ RowStarts<N> row_starts(const Layout<N, kAxes>& outer,
@@ -25,8 +40,7 @@ __device__ __forceinline__ RowStarts<N> row_starts(const Layout<N, kAxes>& outer
     for (int k = 0; k < N; ++k) starts.of[k] = 0;
 #pragma unroll 1
     for (int axis = outer.rank - 1; axis > 0; --axis) {
-      const std::int64_t index = row % outer.size[axis];
-      row /= outer.size[axis];
+      const std::int64_t index = take_index(row, outer.size[axis]);
 #pragma unroll
       for (int k = 0; k < N; ++k) starts.of[k] += index * outer.stride[k][axis];
     }
@@ -34,6 +48,47 @@ __device__ __forceinline__ RowStarts<N> row_starts(const Layout<N, kAxes>& outer
 #pragma unroll
       for (int k = 0; k < N; ++k) starts.of[k] += row * outer.stride[k][0];
   }
+  return starts;
+}
+
+// Axes that rows lie along, up to kAxes of them, in few bytes and with multiplications in place of
+// divisions: for fewer than 2^31 rows.
+template <int N, int kAxes>
+struct CountedAxes {
+  CountedAxes() = default;
+  // Of the operands of `outer`, and of those of `more`, which has the same axes.
+  template <int M, int kOthers>
+  CountedAxes(const Layout<M>& outer, const Layout<kOthers>& more) : rank(outer.rank) {
+    static_assert(M + kOthers == N);
+    for (int axis = 0; axis < rank; ++axis) {
+      size[axis] = static_cast<std::uint32_t>(outer.size[axis]);
+      if (axis > 0) inner[axis - 1] = Divider(outer.size[axis]);
+      for (int k = 0; k < N; ++k)
+        stride[k][axis] = k < M ? outer.stride[k][axis] : more.stride[k - M][axis];
+    }
+  }
+
+  int rank = 0;
+  std::uint32_t size[kAxes] = {};      // outermost first
+  Divider inner[kAxes - 1];            // of all but the outermost
+  std::int64_t stride[N][kAxes] = {};  // in elements
+};
+template <bool kOneAxis = false, int N, int kAxes>
+__device__ __forceinline__ RowStarts<N> row_starts(const CountedAxes<N, kAxes>& outer,
+                                                   std::int64_t row) {
+  auto rest = static_cast<std::uint32_t>(row);
+  RowStarts<N> starts{};
+#pragma unroll
+  for (int axis = kAxes - 1; axis > 0; --axis) {
+    if (kOneAxis || axis >= outer.rank) continue;
+    const std::uint32_t quotient = outer.inner[axis - 1].quotient(rest);
+    const std::uint32_t index = rest - quotient * outer.size[axis];
+    rest = quotient;
+#pragma unroll
+    for (int k = 0; k < N; ++k) starts.of[k] += index * outer.stride[k][axis];
+  }
+#pragma unroll
+  for (int k = 0; k < N; ++k) starts.of[k] += rest * outer.stride[k][0];
   return starts;
 }
 

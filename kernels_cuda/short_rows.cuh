@@ -15,7 +15,7 @@ namespace twinops {
 enum class Shapes {
   forward,   // as many as a lane has registers for
   backward,  // of two tensors
-  few,       // powers of two, where speed matters less than the number of kernels
+  few,       // powers of two, under scale and masks, for fewer kernels
 };
 
 // A row has the fewest lanes that hold it in so many packs each: what a row costs besides its
@@ -80,7 +80,7 @@ void with_short_share(std::int64_t length, int device, Launch&& launch) {
     const bool is_filled = !kRagged && (length == 64 || length == 128 || length == 256);
     const bool has_time = is_filled && kShapes == Shapes::forward &&
                           cuda_probe().devices[static_cast<std::size_t>(device)].memory_rate < 30;
-    if constexpr (V == 4 && !kRagged) {
+    if constexpr (V == 4 && !kRagged && kShapes != Shapes::few) {
       if constexpr (kShapes == Shapes::forward) {
         if (has_time && length == 64) return with.template operator()<16, 1>();
         if (has_time && length == 128) return with.template operator()<32, 1>();

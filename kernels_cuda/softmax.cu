@@ -5,8 +5,7 @@ namespace twinops {
 
 template <>
 void run_cuda<Softmax>(const SoftmaxArguments& arguments, Execution& execution) {
-  if (!arguments.is_plain()) return run_softmax<false>(arguments, execution);
-  for_few_axes(arguments, [&](const SoftmaxArguments& part) {
+  for_few_axes<kFewAxes>(arguments, [&](const SoftmaxArguments& part) {
     if (!run_softmax_across(false, part, execution)) run_softmax<false>(part, execution);
   });
 }

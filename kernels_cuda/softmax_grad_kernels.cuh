@@ -185,6 +185,7 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
   auto* const mine = reinterpret_cast<Pack<In, V>*>(memory + sizeof(LongSums<F>)) +
                      static_cast<std::int64_t>(warp) * plan.waiting * 2 * R * kWarp + lane;
 
+  cluster_barrier(plan.blocks);  // nobody's memory is written before he is there
   for (std::int64_t r = blockIdx.x / plan.blocks; r < job.rows.rows; r += row_step) {
     const RowStarts<3> starts = row_starts(job.rows.outer, r);
     GradShare<In, S> of_lane;

@@ -27,11 +27,7 @@ template <class In, class Kernel, class Job>
 bool launch_grad_clusters(Kernel kernel, const Job& job, const ChunkRows& plan, std::size_t fetched,
                           Execution& execution) {
   const std::size_t shared = RowParts<compute_t<In>, compute_t<In>>::bytes(plan.chunks) + fetched;
-  if (!has_room(shared, execution.device.index)) return false;
-  launch_rows(execution, kernel,
-              grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks),
-              static_cast<unsigned>(plan.warps * kWarp), shared, plan.blocks, job, plan);
-  return true;
+  return launch_clusters(kernel, job, plan, shared, execution);
 }
 
 // A chunk of y and one of dy, for each warp of a block.
@@ -98,12 +94,7 @@ template <bool kLog, class S, class In, class Out>
 void launch_long_grad(const GradJob<In, Out>& job, Execution& execution) {
   constexpr std::size_t kFixed = sizeof(LongSums<compute_t<In>>);
   constexpr std::size_t kChunk = 2 * sizeof(In) * kFoldChunk;
-  const LongRows plan = plan_long(job.rows.length, kFixed, kChunk, execution.device.index);
-  const std::size_t shared =
-      kFixed + kChunk * static_cast<std::size_t>(plan.warps() * plan.waiting);
-  const std::int64_t rows = std::min<std::int64_t>(job.rows.rows, 1 << 26);
-  launch_rows(execution, grad_long_kernel<kLog, In, Out, S>, grid_of(rows * plan.blocks),
-              static_cast<unsigned>(plan.warps() * kWarp), shared, plan.blocks, job, plan);
+  launch_long_rows(grad_long_kernel<kLog, In, Out, S>, job, kFixed, kChunk, execution);
 }
 
 // In packs of V elements; one by one if V is 1.

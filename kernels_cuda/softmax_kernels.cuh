@@ -54,7 +54,10 @@ constexpr int short_threads() {
 // (log_softmax at 64 0.95 to 0.98, at 128 0.96 to 1.00, at 256 0.98 to 0.99); more of them in
 // blocks of a warp, of which every GPU has room for 16, with as many as they like. Other kernels
 // are left alone, by a 0: a 1 gives them up to 128 registers (log_softmax of float32 at 64 0.97 to
-// 0.93).
+// 0.93). But for masks that are read in packs of 16 bits: with the 70 registers that kernels would
+// have there are too few warps to wait for x and for them (bfloat16 under bytes at 128 to 512
+// columns 0.98 and 0.80 on an H100, under float32 numbers 0.80 and 0.74; with 64 registers 0.85 and
+// 0.90).
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 800 || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870)
 inline constexpr int kMostShortBlocks = 8;
 #else
@@ -63,7 +66,7 @@ inline constexpr int kMostShortBlocks = 9;
 template <class Job, class S>
 constexpr int short_blocks() {
   constexpr int kBlocks = kShortThreads / short_threads<Job, S>();
-  if (!Job::kSimple) return 0;
+  if (!Job::kSimple) return S::kPack == 8 && !S::kRagged ? kMostShortBlocks : 0;
   if (short_threads<Job, S>() == kWarp) return 16;
   if (S::kPack == 4 && S::kElements <= 16 && kMostShortBlocks > 8) return kBlocks * 12;
   if (S::kElements <= 32) return kBlocks * kMostShortBlocks;
@@ -77,19 +80,19 @@ __global__ void __launch_bounds__((short_threads<Job, S>()), (short_blocks<Job, 
     softmax_short_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
   constexpr int V = S::kPack, G = S::kLanes;
-  constexpr int kRows = short_threads<Job, S>() / G;  // of a block
-  TWINOPS_DYNAMIC_SHARED(memory);
+  constexpr int kRows = short_threads<Job, S>() / G;    // of a block
   const int first = threadIdx.x / kWarp * (kWarp / G);  // of the warp, whose lanes stay together
   for (std::int64_t base = std::int64_t{blockIdx.x} * kRows + first; base < job.rows.rows;
        base += std::int64_t{gridDim.x} * kRows) {
     const std::int64_t r = base + threadIdx.x % kWarp / G;
     const int left = r < job.rows.rows ? static_cast<int>(job.rows.length) : 0;
-    const RowStarts<2> starts = row_starts<Job::kSimple>(job.rows.outer, r);
+    // Lanes beyond the last row have a part of it that is empty.
+    const std::int64_t inside = Job::kSimple ? r : min(r, job.rows.rows - 1);
+    const auto starts = row_starts(job.rows.outer, inside);
     const auto* const from = job.x + starts.of[1];
     const S share(from, left, threadIdx.x % G);
     F x[S::kElements];
-    LaneRange<F> range =
-        load_share(job, share, r, from, V == 1 ? job.rows.step[1] : 1, 0, memory, x);
+    LaneRange<F> range = load_share(job, share, inside, from, V == 1 ? job.rows.step[1] : 1, 0, x);
     F max = greatest_of_lanes<G>(range.max);
     if (kMeetsFar<Job> && kind_of_row(max) == RowKind::far) {
       range = moved<S>(range, max, x);
@@ -104,7 +107,7 @@ __global__ void __launch_bounds__((short_threads<Job, S>()), (short_blocks<Job, 
 // What a warp does whose block is alone with its rows. S: how its chunk lies in lanes; kWhole: all
 // of it is the row's, and the compiler knows.
 template <bool kLog, class S, LastChunk kLast, bool kWhole, class Job>
-__device__ __forceinline__ void take_rows(const Job& job, int chunk, void* memory,
+__device__ __forceinline__ void take_rows(const Job& job, int chunk,
                                           SoftmaxPart<typename Job::F>* parts) {
   using F = typename Job::F;
   using In = typename Job::In;
@@ -118,7 +121,7 @@ __device__ __forceinline__ void take_rows(const Job& job, int chunk, void* memor
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     F x[S::kElements], max;
     const auto at = [&] {  // the row's chunk, of out and of x: found anew, which takes no registers
-      RowStarts<2> starts = row_starts<Job::kSimple>(job.rows.outer, r);
+      auto starts = row_starts(job.rows.outer, r);
       starts.of[0] += begin * step_out;
       starts.of[1] += begin * step_in;
       return starts;
@@ -137,7 +140,7 @@ __device__ __forceinline__ void take_rows(const Job& job, int chunk, void* memor
         constexpr bool kAfter = !kLog || !kMeetsFar<Job>;
         return widen_share<S, kAfter>(packs, kAfter || share.full(), x);
       } else {
-        return load_share(job, share_of(from), r, from, step_in, begin, memory, x);
+        return load_share(job, share_of(from), r, from, step_in, begin, x);
       }
     };
     const auto join = [&](SoftmaxPart<F> part, F shift) {
@@ -147,7 +150,7 @@ __device__ __forceinline__ void take_rows(const Job& job, int chunk, void* memor
       return finish_row<kLog, In>(join_parts(parts, warps + kTail));
     };
     const SoftmaxRow<F> row = settle<kLog, S, Job>(x, max, false, load, join);
-    const RowStarts<2> starts = at();
+    const auto starts = at();
     store_share<kLog>(job, share_of(job.x + starts.of[1]), starts.of[0], step_out, x, row.max,
                       last_of_chunk<kLog>(row, max));
     tail.template store<kLog>(job, starts.of[0] + kFoldChunk, row);
@@ -162,16 +165,15 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     softmax_row_kernel(const __grid_constant__ Job job) {
   constexpr bool kTail = kLast == LastChunk::along;
   static_assert(Job::kSimple || kLast == LastChunk::alike);
-  TWINOPS_DYNAMIC_SHARED(memory);
   __shared__ SoftmaxPart<typename Job::F> parts[Job::kMostWarps + kTail];
   if constexpr (kLast != LastChunk::apart) {
-    take_rows<kLog, S, kLast, false>(job, threadIdx.x / kWarp, memory, parts);
+    take_rows<kLog, S, kLast, false>(job, threadIdx.x / kWarp, parts);
   } else {
     const int chunk = warp_of_all_lanes();
     if (is_last_warp(chunk))
-      take_rows<kLog, Last, kLast, false>(job, chunk, memory, parts);
+      take_rows<kLog, Last, kLast, false>(job, chunk, parts);
     else
-      take_rows<kLog, S, kLast, true>(job, chunk, memory, parts);
+      take_rows<kLog, S, kLast, true>(job, chunk, parts);
   }
 }
 
@@ -193,12 +195,12 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
             row_step = static_cast<int>(gridDim.x) / plan.blocks;
   const std::int64_t step_in = V == 1 ? job.rows.step[1] : 1;
   const std::int64_t step_out = V == 1 ? job.rows.step[0] : 1;
-  const auto from = [&](const RowStarts<2>& row) { return job.x + row.of[1] + begin * step_in; };
+  const auto from = [&](const auto& row) { return job.x + row.of[1] + begin * step_in; };
   const auto share_of = [&](const In* from) {
     return S(from, left, S::kRagged ? lane_anew() : threadIdx.x % kWarp);
   };
   [[maybe_unused]] std::conditional_t<kFetch, NextChunk<In, S>, NoChunk> next(room);
-  const auto fetch = [&](int r, const RowStarts<2>& row) {
+  const auto fetch = [&](int r, const auto& row) {
     if constexpr (kFetch) {
       const In* const at = from(row);
       if (r < rows) next.fetch(share_of(at), at, job.x_end);
@@ -206,18 +208,18 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   };
 
   int r = static_cast<int>(blockIdx.x) / plan.blocks, turn = 0;
-  RowStarts<2> starts = row_starts(job.rows.outer, r);
+  auto starts = row_starts(job.rows.outer, r);
   fetch(r, starts);
   parts.begin();
   for (; r < rows; r += row_step) {
-    const RowStarts<2> starts_after = row_starts(job.rows.outer, r + row_step);
+    const auto starts_after = row_starts(job.rows.outer, r + row_step);
     F x[S::kElements], max;
     bool again = false;
     const auto load = [&](F(&x)[S::kElements]) {
       const In* const at = from(starts);
       const S share = share_of(at);
       if constexpr (!kFetch) {
-        return load_share(job, share, r, at, step_in, begin, room, x);
+        return load_share(job, share, r, at, step_in, begin, x);
       } else {
         Pack<In, S::kPack> packs[S::kElements / S::kPack];
         if (again) {

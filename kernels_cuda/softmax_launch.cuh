@@ -11,12 +11,6 @@
 
 namespace twinops {
 
-// What a job that is not plain takes of a block's shared memory.
-template <class S, class Job>
-std::size_t detour_bytes(const Job& job, std::size_t threads) {
-  return is_plain(job) ? 0 : room_of_shares<S, typename Job::F>(threads);
-}
-
 // Calls launch(job), or, where the job is simple and (kKernels) there are kernels for that, launch
 // of it as a SimpleSoftmaxJob.
 template <bool kKernels, class Job, class Launch>
@@ -28,29 +22,27 @@ auto with_simple(const Job& job, Launch&& launch) {
 
 template <bool kLog, int V, bool kRagged, class Job>
 void launch_short(const Job& job, Execution& execution) {
-  constexpr bool kFew = sizeof(typename Job::In) == 2 && !Job::kSimple;
-  constexpr Shapes kShapes = kFew ? Shapes::few : Shapes::forward;
+  constexpr Shapes kShapes = Job::kSimple ? Shapes::forward : Shapes::few;
   const auto launch = [&]<class S>(TypeTag<S>) {
     constexpr int kThreads = short_threads<Job, S>();
     constexpr std::int64_t kRows = kThreads / S::kLanes;
     launch_rows(execution, softmax_short_kernel<kLog, Job, S>,
-                grid_of((job.rows.rows + kRows - 1) / kRows), kThreads,
-                detour_bytes<S>(job, kThreads), 1, job);
+                grid_of((job.rows.rows + kRows - 1) / kRows), kThreads, 0, 1, job);
   };
   with_short_share<V, kRagged, kShapes>(job.rows.length, execution.device.index, launch);
 }
 
-// Rows that go through shared memory; false if they are too long for that, or lie apart. The job is
-// simple, and what it reads and writes is aligned alike.
+// Rows that go through shared memory; false if they are too long for that, or lie apart. What the
+// job reads and writes is aligned alike.
 template <bool kLog, class Job>
 bool launch_staged(const Job& job, Execution& execution) {
   using In = typename Job::In;
-  constexpr bool kHalf = sizeof(In) == 2;
+  constexpr bool kHalf = sizeof(In) == 2, kFine = kHalf && Job::kSimple;
   constexpr int kMost = kHalf ? 575 : 127;
   if (job.rows.length > kMost || !can_be_staged<In>(job.rows)) return false;
   const auto length = static_cast<int>(job.rows.length);
   const int bytes = (length < 288 ? 15 : 12) * 1024;  // of a block
-  with_staged_share<In, kHalf, kMost>(length, [&]<class S>(TypeTag<S>) {
+  with_staged_share<In, kFine, kMost>(length, [&]<class S>(TypeTag<S>) {
     launch_staged_rows<S>(softmax_staged_kernel<kLog, Job, S>, job, 1, bytes, execution);
   });
   return true;
@@ -87,7 +79,7 @@ void launch_block(const Job& job, Execution& execution) {
   constexpr int kAdded = kLast == LastChunk::along ? 0 : kFoldChunk - 1;
   const auto threads = static_cast<unsigned>((job.rows.length + kAdded) / kFoldChunk * kWarp);
   launch_rows(execution, softmax_row_kernel<kLog, Job, S, kLast, Last>, grid_of(job.rows.rows),
-              threads, detour_bytes<S>(job, threads), 1, job);
+              threads, 0, 1, job);
 }
 
 // The same of rows whose last chunk is not whole, and is better taken otherwise than the others
@@ -119,36 +111,27 @@ bool launch_last_chunk(const Job& job, Execution& execution) {
   return false;
 }
 
+// A chunk a warp of a cluster; false if it has no room.
 template <bool kLog, class S, class Job>
-void launch_chunks(const Job& job, const ChunkRows& plan, Execution& execution) {
-  const auto threads = static_cast<unsigned>(plan.warps * kWarp);
-  const auto launch = [&](auto kernel, std::size_t shared) {
-    launch_rows(execution, kernel,
-                grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks), threads,
-                shared, plan.blocks, job, plan);
-  };
+bool launch_chunks(const Job& job, const ChunkRows& plan, Execution& execution) {
   const std::size_t parts = ClusterOfRow<typename Job::F>::bytes(plan.chunks);
   if constexpr (S::kPack > 1) {
     const std::size_t shared =
         parts + NextChunk<typename Job::In, S>::bytes(static_cast<std::size_t>(plan.warps));
-    if (job.plain && has_room(shared, execution.device.index))
-      return launch(softmax_cluster_kernel<kLog, Job, S, true>, shared);
+    if (job.plain &&
+        launch_clusters(softmax_cluster_kernel<kLog, Job, S, true>, job, plan, shared, execution))
+      return true;
   }
-  launch(softmax_cluster_kernel<kLog, Job, S, false>, parts + detour_bytes<S>(job, threads));
+  return launch_clusters(softmax_cluster_kernel<kLog, Job, S, false>, job, plan, parts, execution);
 }
 
 // Two chunks a warp; false if they have no room. The job is plain, in packs.
 template <bool kLog, class S, class Job>
 bool launch_pairs(const Job& job, const ChunkRows& plan, Execution& execution) {
-  using F = typename Job::F;
-  const auto kernel = softmax_pair_kernel<kLog, Job, S, ClusterOfRow>;
-  const std::size_t shared = ClusterOfRow<F>::bytes(plan.chunks) +
+  const std::size_t shared = ClusterOfRow<typename Job::F>::bytes(plan.chunks) +
                              PairRoom<Job, S>::bytes(static_cast<std::size_t>(plan.warps));
-  if (!has_room(shared, execution.device.index)) return false;
-  launch_rows(execution, kernel,
-              grid_of(rows_at_once(job.rows.rows, plan, kernel, shared) * plan.blocks),
-              static_cast<unsigned>(plan.warps * kWarp), shared, plan.blocks, job, plan);
-  return true;
+  return launch_clusters(softmax_pair_kernel<kLog, Job, S, ClusterOfRow>, job, plan, shared,
+                         execution);
 }
 
 // The same in teams.
@@ -180,14 +163,8 @@ template <bool kLog, class S, class Job>
 void launch_long(const Job& job, Execution& execution) {
   using F = typename Job::F;
   constexpr std::size_t kChunk = sizeof(F) * kFoldChunk;
-  const std::size_t fixed = sizeof(LongShared<F>) + detour_bytes<S>(job, kLongWarps * kWarp);
-  LongRows plan = plan_long(job.rows.length, fixed, kChunk, execution.device.index);
-  const int warps = plan.warps();
-  const std::size_t weights = kChunk * static_cast<std::size_t>(warps * plan.waiting);
-  plan.detour = static_cast<int>(sizeof(LongShared<F>) + weights);
-  const std::int64_t rows = std::min<std::int64_t>(job.rows.rows, 1 << 26);
-  launch_rows(execution, softmax_long_kernel<kLog, Job, S>, grid_of(rows * plan.blocks),
-              static_cast<unsigned>(warps * kWarp), fixed + weights, plan.blocks, job, plan);
+  constexpr std::size_t kFixed = sizeof(LongShared<F>);
+  launch_long_rows(softmax_long_kernel<kLog, Job, S>, job, kFixed, kChunk, execution);
 }
 
 // In packs of V elements; one by one if V is 1.
@@ -207,7 +184,9 @@ void launch_softmax(const Job& job, Execution& execution) {
   constexpr bool kNoFar = kSimple && !kHasFar<typename Job::In>;
   constexpr bool kSameType = std::is_same_v<typename Job::In, typename Job::Out>;
   if constexpr (V >= 4 && kRagged && kSameType)
-    if (job.is_simple() && launch_staged<kLog>(job.simple(), execution)) return;
+    if (job.is_simple() ? launch_staged<kLog>(job.simple(), execution)
+                        : !job.plain && launch_staged<kLog>(job, execution))
+      return;
   constexpr bool kShortSimple = kSimple || (V == 4 && !kRagged && kSameType);
   if (job.rows.length <= kFoldChunk)
     return with_simple<kShortSimple>(
@@ -253,35 +232,45 @@ void launch_softmax(const Job& job, Execution& execution) {
   if (alone) return launch_alone();
   if (plans(kOfBlock, 1)) {
     if (kSimple && kRagged && kSameType && job.plain) plan_three_blocks(plan);
-    return launch_chunks<kLog, S>(job, plan, execution);
+    if (launch_chunks<kLog, S>(job, plan, execution)) return;
   }
   launch_long<kLog, S>(job, execution);
 }
 
+// Of rows along up to kSoftmaxAxes axes.
 template <class In, class Out>
 SoftmaxJob<In, Out> softmax_job(const SoftmaxArguments& a) {
-  return {{static_cast<const In*>(a.x), end_of_rows<In>(a.rows, 1, a.x), static_cast<Out*>(a.out),
-           a.rows, a.masked_is_zero},
-          a.is_plain(),
-          static_cast<compute_t<In>>(a.scale),
-          a.mask};
+  return {
+      static_cast<const In*>(a.x),
+      end_of_rows<In>(a.rows, 1, a.x),
+      static_cast<Out*>(a.out),
+      {a.rows.rows, a.rows.length, {a.rows.step[0], a.rows.step[1]}, {a.rows.outer, a.mask_outer}},
+      a.mask,
+      static_cast<compute_t<In>>(a.scale),
+      a.is_plain(),
+      a.masked_is_zero};
+}
+
+template <bool kLog>
+void run_part_of_softmax(const SoftmaxArguments& a, Execution& execution) {
+  with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+    constexpr int V = 16 / sizeof(In);
+    const SoftmaxJob<In, Out> job = softmax_job<In, Out>(a);
+    const Packs packs = packs_of(a.rows, {{a.out, sizeof(Out)}, {a.x, sizeof(In)}}, 1);
+    if (packs == Packs::none) return launch_softmax<kLog, 1, false>(job, execution);
+    if (packs == Packs::whole && mask_lies_in_packs(a))
+      return launch_softmax<kLog, V, false>(job, execution);
+    launch_softmax<kLog, V, true>(job, execution);
+  });
 }
 
 template <bool kLog>
 void run_softmax(const SoftmaxArguments& a, Execution& execution) {
   if (a.rows.rows == 0 || a.rows.length == 0) return;
   const CurrentDevice current(execution.device.index);
-  with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
-    constexpr int V = 16 / sizeof(In);
-    const SoftmaxJob<In, Out> job = softmax_job<In, Out>(a);
-    switch (packs_of(a.rows, {{a.out, sizeof(Out)}, {a.x, sizeof(In)}}, 1)) {
-      case Packs::none:
-        return launch_softmax<kLog, 1, false>(job, execution);
-      case Packs::ragged:
-        return launch_softmax<kLog, V, true>(job, execution);
-      case Packs::whole:
-        return launch_softmax<kLog, V, false>(job, execution);
-    }
+  for_few_axes<kSoftmaxAxes>(a, [&](const SoftmaxArguments& few) {
+    for_few_rows(few,
+                 [&](const SoftmaxArguments& part) { run_part_of_softmax<kLog>(part, execution); });
   });
 }
 

@@ -31,8 +31,9 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
   F* const mine = weights + static_cast<std::int64_t>(warp) * plan.waiting * kFoldChunk + lane;
   F* const my_max = shared.max + warp * plan.waiting;
 
+  cluster_barrier(plan.blocks);  // nobody's memory is written before he is there
   for (std::int64_t r = blockIdx.x / plan.blocks; r < job.rows.rows; r += row_step) {
-    const RowStarts<2> starts = row_starts(job.rows.outer, r);
+    const auto starts = row_starts(job.rows.outer, r);
     const auto* const from = job.x + starts.of[1];
     const std::int64_t step = job.rows.step[1];
     F x[kShare], shift = F(0);
@@ -42,9 +43,9 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
                static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk})), lane);
     };
     const auto load_chunk = [&](std::int64_t c) {
-      return moved<S>(load_share(job, share_of(c), r, from + c * kFoldChunk * step, step,
-                                 c * kFoldChunk, memory + plan.detour, x),
-                      shift, x);
+      return moved<S>(
+          load_share(job, share_of(c), r, from + c * kFoldChunk * step, step, c * kFoldChunk, x),
+          shift, x);
     };
     // x becomes the chunk's weights, or (kLog) stays.
     const auto part_of_chunk = [&](std::int64_t c) {

@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   const int rows = static_cast<int>(job.rows.rows), length = static_cast<int>(job.rows.length);
   const int row_step = parts.rows_at_once(plan);
   const auto chunk_of = [&](int half) { return first + half * plan.warps + warp_anew(); };
-  const auto from = [&](const RowStarts<2>& row, int chunk) {
+  const auto from = [&](const auto& row, int chunk) {
     return job.x + row.of[1] + chunk * kFoldChunk;
   };
   const auto share_of = [&](const In* from, int chunk) {
@@ -58,14 +58,14 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   const auto next_of = [&](int half) {
     return half == 0 ? Next(room, Waiting::kOfWarp) : Next(room + Waiting::bytes(plan.warps));
   };
-  const auto fetch = [&](int r, const RowStarts<2>& row, int half, int chunk) {
+  const auto fetch = [&](int r, const auto& row, int half, int chunk) {
     const In* const at = from(row, chunk);
     if (r < rows) next_of(half).fetch(share_of(at, chunk), at, job.x_end);
   };
 
   int r = parts.first_row(plan), turn = 0;
-  constexpr bool kOneAxis = Job::kSimple || OfRow<F>::kOneAxis;
-  RowStarts<2> starts = row_starts<kOneAxis>(job.rows.outer, r);
+  constexpr bool kOneAxis = OfRow<F>::kOneAxis;
+  auto starts = row_starts<kOneAxis>(job.rows.outer, r);
   fetch(r, starts, 0, chunk_of(0));
   if constexpr (Room::kFetchSecond) {
     __pipeline_commit();
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   }
   parts.begin();
   for (; r < rows; r += row_step) {
-    const RowStarts<2> starts_after = row_starts<kOneAxis>(job.rows.outer, r + row_step);
+    const auto starts_after = row_starts<kOneAxis>(job.rows.outer, r + row_step);
     F x[S::kElements], first_max = F(0), max = F(0), shift = F(0);
     SoftmaxRow<F> row;
     while (true) {

@@ -7,48 +7,63 @@
 #include "kernels_cuda/row_plan.cuh"
 #include "kernels_cuda/row_share.cuh"
 #include "kernels_cuda/row_starts.cuh"
+#include "kernels_cuda/softmax_mask.cuh"
 #include "numerics/softmax.hpp"
 
 namespace twinops {
 
-// What any softmax has: rows along up to kAxes axes.
-template <class In_, class Out_, int kAxes>
-struct SoftmaxOfRows {
+// Softmax of x itself, in rows a stride apart: operand 0 of rows is out, operand 1 is x.
+template <class In_, class Out_>
+struct SimpleSoftmaxJob {
   using In = In_;
   using Out = Out_;
   using F = compute_t<In>;
-  static constexpr bool kSimple = kAxes == 1;
+  static constexpr bool kSimple = true;
   static constexpr int kMostWarps = kRowWarps<F>;  // of a block
 
   const In* x;
   const In* x_end;
   Out* out;
-  Rows<2, kAxes> rows;
+  Rows<2, 1> rows;
   bool masked_is_zero;
 };
-// Softmax of x itself, in rows a stride apart.
-template <class In, class Out>
-using SimpleSoftmaxJob = SoftmaxOfRows<In, Out, 1>;
-// Any softmax. A kernel may have an instance of its own for what is simple, which is shorter.
-template <class In, class Out>
-struct SoftmaxJob : SoftmaxOfRows<In, Out, kMaxAxes> {
-  bool plain;  // softmax of x itself
-  compute_t<In> scale;
-  RowMask mask;
+// Any softmax of fewer than 2^31 rows. A kernel may have an instance of its own for what is simple,
+// which is shorter.
+template <class In_, class Out_>
+struct SoftmaxJob {
+  using In = In_;
+  using Out = Out_;
+  using F = compute_t<In>;
+  static constexpr bool kSimple = false;
+  static constexpr int kMostWarps = kRowWarps<F>;
+  static constexpr int kMask = 2;  // the first of the mask's operands among those of rows
 
-  bool is_simple() const { return plain && this->rows.outer.rank <= 1; }
+  const In* x;
+  const In* x_end;
+  Out* out;
+  struct {
+    std::int64_t rows, length, step[2];
+    CountedAxes<kMask + RowMask::kOperands, kSoftmaxAxes> outer;
+  } rows;
+  RowMask mask;
+  F scale;
+  bool plain;  // softmax of x itself
+  bool masked_is_zero;
+
+  bool is_simple() const { return plain && rows.outer.rank <= 1; }
   SimpleSoftmaxJob<In, Out> simple() const {
-    return {this->x, this->x_end, this->out, in_axes<1>(this->rows), this->masked_is_zero};
+    const auto& stride = rows.outer.stride;
+    return {x,
+            x_end,
+            out,
+            {rows.rows,
+             rows.length,
+             {rows.step[0], rows.step[1]},
+             {rows.outer.rank, {rows.rows}, {{stride[0][0]}, {stride[1][0]}}}},
+            masked_is_zero};
   }
 };
-
-template <class Job>
-__host__ __device__ constexpr bool is_plain(const Job& job) {
-  if constexpr (Job::kSimple)
-    return true;
-  else
-    return job.plain;
-}
+static_assert(sizeof(SoftmaxJob<float16, float16>) <= kFewParameters);
 
 // Whether a row's maximum may be out of reach (RowKind::far): of numbers of T as they are, and of
 // what a job makes of them.
@@ -63,56 +78,6 @@ template <>
 inline constexpr float16 kPad<float16> = portable::narrow_float16(-kInfinity<float>);
 template <>
 inline constexpr bfloat16 kPad<bfloat16> = portable::narrow_bfloat16(-kInfinity<float>);
-
-// What is added to the elements of a row under the scale, from its element `begin` on.
-template <class In>
-struct RowAddend {
-  using F = compute_t<In>;
-  RowMask::Kind kind;
-  const void* data;
-  std::int64_t at, step;
-  F scale;
-
-  __device__ __forceinline__ F of(int i) const {
-    const std::int64_t place = at + i * step;
-    switch (kind) {
-      case RowMask::Kind::none:
-        return F(0);
-      case RowMask::Kind::excluded:
-        return static_cast<const std::uint8_t*>(data)[place] != 0 ? -kInfinity<F> : F(0);
-      case RowMask::Kind::added:
-        return widen(static_cast<const In*>(data)[place]);
-      default:
-        return static_cast<F>(static_cast<const float*>(data)[place]);
-    }
-  }
-};
-
-// Shared memory of a block for its threads' shares, and this thread's part. A place between threads
-// keeps them in different banks.
-template <class S, class F>
-constexpr std::size_t room_of_shares(std::size_t threads) {
-  return threads * (S::kElements + 1) * sizeof(F);
-}
-template <class S, class F>
-__device__ __forceinline__ F* place_in(void* room) {
-  return static_cast<F*>(room) + threadIdx.x * (S::kElements + 1);
-}
-
-// Puts a share in shared memory under scale and mask; elements from `left` on are masked out. Not
-// inlined: unrolled over a share's elements it would be most of a kernel's code.
-template <class S, class In, class F>
-__device__ __noinline__ void mask_share(S share, RowAddend<In> addend, int left, F* mine) {
-  constexpr int V = S::kPack;
-#pragma unroll 1
-  for (int i = 0; i < S::kElements; i += V)
-#pragma unroll
-    for (int e = 0; e < V; ++e) {
-      const int j = share.element(i / V, e);
-      mine[i + e] =
-          j < left ? scaled_and_masked(mine[i + e], addend.scale, addend.of(j)) : -kInfinity<F>;
-    }
-}
 
 // The greatest of what a lane holds; of 16-bit types the least as well, if that is known, else
 // -infinity.
@@ -183,41 +148,64 @@ __device__ __forceinline__ LaneRange<F> moved(LaneRange<F> range, F shift, F (&x
   return range_of(x);
 }
 
+// What softmax is taken of, of a job that is not simple: read, scaled and masked.
+template <class S, class Job, class F>
+__device__ __forceinline__ LaneRange<F> load_masked(const Job& job, const S& share, std::int64_t r,
+                                                    const typename Job::In* at, std::int64_t step,
+                                                    std::int64_t begin, F (&x)[S::kElements]) {
+  using In = typename Job::In;
+  constexpr int V = S::kPack, R = S::kElements / V;
+  const auto starts = row_starts(job.rows.outer, r);
+  const std::int64_t columns = job.mask.columns(starts.of + Job::kMask, job.rows.length);
+  const int left =
+      static_cast<int>(max(std::int64_t{0}, min(std::int64_t{share.left()}, columns - begin)));
+  // Elements that do not count are not read, but for those that fill a pack of a whole row.
+  S read = share;
+  read.cut_to(S::kRagged ? left : (left + V - 1) & -V);
+  Pack<In, V> packs[R];
+  const auto widen = [&] {
+#pragma unroll
+    for (int k = 0; k < R; ++k) widen_pack(packs[k], x + k * V);
+  };
+  const std::int64_t mask_at = starts.of[Job::kMask + RowMask::kMask] + begin * job.mask.step;
+  if (job.mask.kind == RowMask::Kind::none) {
+    read.load(at, step, kPad<In>, packs);
+    widen();
+#pragma unroll
+    for (F& value : x) value = scaled(value, job.scale);
+  } else if constexpr (kMaskInPacks<S>) {
+    read.load_whole_ones(at, 1, kPad<In>, packs);
+    mask_by_packs<In>(read, job.mask, mask_at, job.scale, widen, x);
+  } else {
+    read.load(at, step, kPad<In>, packs);
+    widen();
+    mask_one_by_one<In>(read, job.mask, mask_at, job.scale, left, x);
+  }
+  if (left < S::kSlots) {
+#pragma unroll
+    for (int i = 0; i < S::kElements; ++i)
+      if (share.element(i / V, i % V) >= left) x[i] = -kInfinity<F>;
+  }
+  LaneRange<F> range = range_of(x);
+  if constexpr (sizeof(In) == 2 && V > 1) {
+    range.min = x[0];
+#pragma unroll
+    for (int i = 1; i < S::kElements; ++i) range.min = fmin(range.min, x[i]);
+  }
+  return range;
+}
+
 // A lane's share of what softmax is taken of, from element `begin` of a row on, which lies at `at`.
-// What is not plain goes through shared memory, `room`.
 template <class S, class Job, class F = typename Job::F>
 __device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& share, std::int64_t r,
                                                    const typename Job::In* at, std::int64_t step,
-                                                   std::int64_t begin, void* room,
-                                                   F (&x)[S::kElements]) {
+                                                   std::int64_t begin, F (&x)[S::kElements]) {
   using In = typename Job::In;
-  constexpr int V = S::kPack;
-  Pack<In, V> packs[S::kElements / V];
-  if (is_plain(job)) {
-    share.load(at, step, kPad<In>, packs);
-    return widen_share<S>(packs, share.full(), x);
-  }
-  if constexpr (!Job::kSimple) {
-    const RowStarts<RowMask::kOperands> starts = row_starts(job.mask.outer, r);
-    const std::int64_t columns = job.mask.columns(starts.of, job.rows.length);
-    const int left =
-        static_cast<int>(max(std::int64_t{0}, min(std::int64_t{share.left()}, columns - begin)));
-    // Elements that do not count are not read, but for those that fill a pack of a whole row.
-    S read = share;
-    read.cut_to(S::kRagged ? left : (left + V - 1) & -V);
-    read.load(at, step, kPad<In>, packs);
-    widen_share<S>(packs, false, x);
-    F* const mine = place_in<S, F>(room);
-#pragma unroll
-    for (int i = 0; i < S::kElements; ++i) mine[i] = x[i];
-    const RowAddend<In> addend{job.mask.kind, job.mask.data,
-                               starts.of[RowMask::kMask] + begin * job.mask.step, job.mask.step,
-                               job.scale};
-    mask_share(share, addend, left, mine);
-#pragma unroll
-    for (int i = 0; i < S::kElements; ++i) x[i] = mine[i];
-  }
-  return range_of(x);
+  if constexpr (!Job::kSimple)
+    if (!job.plain) return load_masked(job, share, r, at, step, begin, x);
+  Pack<In, S::kPack> packs[S::kElements / S::kPack];
+  share.load(at, step, kPad<In>, packs);
+  return widen_share<S>(packs, share.full(), x);
 }
 
 // The sum of a chunk's weights under its maximum. x becomes the weights, unless it is kept. min: of
@@ -335,16 +323,30 @@ __device__ __forceinline__ F last_of_chunk(SoftmaxRow<F> row, F max) {
   return kLog ? row.last : softmax_factor(row.max, row.last, max);
 }
 
+// Stores the same value, NaN or not, in all of a share. Rows that are not simple may well be masked
+// out throughout.
+template <class Job, class S, class F>
+__device__ __forceinline__ void store_special(const Job& job, const S& share, std::int64_t at,
+                                              std::int64_t step, F value) {
+  if constexpr (!Job::kSimple) {
+    if constexpr (kMaskInPacks<S>)
+      return share.store(job.out + at, step, [&](int, F(&y)[S::kPack]) {
+#pragma unroll
+        for (F& element : y) element = value;
+      });
+  }
+  fill_share(job.out + at, step, share.left(), share.lane(), S::kLanes,
+             narrow<typename Job::Out>(value));
+}
+
 // Stores a share of a row at out + at, of what value(r, x) gives for pack r: the row's elements
 // (kLog) or their weights.
-template <bool kLog, class S, class In, class Out, int kAxes, class F, class Value>
-__device__ __forceinline__ void store_values(const SoftmaxOfRows<In, Out, kAxes>& job, S share,
-                                             std::int64_t at, std::int64_t step, Value&& value,
-                                             F row_max, F last) {
+template <bool kLog, class S, class Job, class F, class Value>
+__device__ __forceinline__ void store_values(const Job& job, S share, std::int64_t at,
+                                             std::int64_t step, Value&& value, F row_max, F last) {
   const RowKind kind = kind_of_row(row_max);
   if (kind != RowKind::ordinary) {
-    fill_share(job.out + at, step, share.left(), share.lane(), S::kLanes,
-               narrow<Out>(special_row<F>(kind, job.masked_is_zero, kLog)));
+    store_special(job, share, at, step, special_row<F>(kind, job.masked_is_zero, kLog));
     share.cut_to(0);  // which goes on beside the others of its warp
   }
   share.template store<true>(job.out + at, step, [&](int r, F(&y)[S::kPack]) {
@@ -353,10 +355,10 @@ __device__ __forceinline__ void store_values(const SoftmaxOfRows<In, Out, kAxes>
     for (int e = 0; e < S::kPack; ++e) y[e] = kLog ? log_softmax(y[e], row_max, last) : y[e] * last;
   });
 }
-template <bool kLog, class S, class In, class Out, int kAxes, class F>
-__device__ __forceinline__ void store_share(const SoftmaxOfRows<In, Out, kAxes>& job,
-                                            const S& share, std::int64_t at, std::int64_t step,
-                                            const F (&x)[S::kElements], F row_max, F last) {
+template <bool kLog, class S, class Job, class F>
+__device__ __forceinline__ void store_share(const Job& job, const S& share, std::int64_t at,
+                                            std::int64_t step, const F (&x)[S::kElements],
+                                            F row_max, F last) {
   const auto value = [&](int r, F(&y)[S::kPack]) {
 #pragma unroll
     for (int e = 0; e < S::kPack; ++e) y[e] = x[r * S::kPack + e];

@@ -36,6 +36,51 @@ __device__ __forceinline__ LaneRange<F> load_staged(const S& share, const In* at
   return {widen_share<S>(packs, false, x).max, least};
 }
 
+// The same under scale and mask, of row r of all.
+template <class S, class Job, class F>
+__device__ __forceinline__ LaneRange<F> load_staged_masked(const Job& job, const S& share,
+                                                           std::int64_t r,
+                                                           const typename Job::In* at,
+                                                           F (&x)[S::kElements]) {
+  using In = typename Job::In;
+  constexpr int V = S::kPack, R = S::kElements / V;
+  const auto starts = row_starts(job.rows.outer, min(r, job.rows.rows - 1));
+  const auto left = static_cast<int>(job.mask.columns(starts.of + Job::kMask, job.rows.length));
+  Pack<In, V> packs[R];
+  share.load(at, packs);
+#pragma unroll
+  for (int k = 0; k < R; ++k) widen_pack(packs[k], x + k * V);
+  if (job.mask.kind == RowMask::Kind::none) {
+#pragma unroll
+    for (F& value : x) value = scaled(value, job.scale);
+  } else {
+    mask_one_by_one<In>(share, job.mask, starts.of[Job::kMask + RowMask::kMask], job.scale, left,
+                        x);
+  }
+  LaneRange<F> range{-kInfinity<F>, kInfinity<F>};
+#pragma unroll
+  for (int i = 0; i < S::kElements; ++i) {
+    if (share.has(i))
+      range = {greatest_or_nan(range.max, x[i]), fmin(range.min, x[i])};
+    else
+      x[i] = -kInfinity<F>;
+  }
+  if (left == share.left()) return range;
+#pragma unroll
+  for (int i = 0; i < S::kElements; ++i)
+    if (!is_below(share.element(i / V, i % V), left)) x[i] = -kInfinity<F>;
+  return range_of(x);
+}
+
+// What store_share() asks a job for.
+template <class Out_>
+struct StagedOutput {
+  using Out = Out_;
+  static constexpr bool kSimple = true;
+  Out* out;
+  bool masked_is_zero;
+};
+
 // S: a StagedShare.
 template <bool kLog, class Job, class S>
 __global__ void __launch_bounds__(kShortThreads, (S::kElements <= 32 ? kMostShortBlocks : 8))
@@ -48,14 +93,17 @@ __global__ void __launch_bounds__(kShortThreads, (S::kElements <= 32 ? kMostShor
   staged.fetch(job.x + block.begin);
   staged.wait();
 
-  Job here = job;
-  here.out = staged.memory();
+  const StagedOutput<typename Job::Out> here{staged.memory(), job.masked_is_zero};
 #pragma unroll 1
   for (int r = staged_row<S>(block.length); r < block.rows; r += kStagedRows<S>) {
     const int begin = staged.shift() + r * block.length;
     const S share(begin, block.length, threadIdx.x % S::kLanes);
     F x[S::kElements];
-    LaneRange<F> range = load_staged(share, staged.memory() + begin, x);
+    LaneRange<F> range;
+    if constexpr (Job::kSimple)
+      range = load_staged(share, staged.memory() + begin, x);
+    else
+      range = load_staged_masked(job, share, block.first + r, staged.memory() + begin, x);
     F max = greatest_of_lanes<S::kLanes>(range.max);
     if (kMeetsFar<Job> && kind_of_row(max) == RowKind::far) {
       range = moved<S>(range, max, x);

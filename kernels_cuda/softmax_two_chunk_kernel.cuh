@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kTwoChunkThreads, 2 * (8 - Tail::kElements / T
   const int lane = threadIdx.x % kWarp;
   for (std::int64_t r = std::int64_t{blockIdx.x} * kRows + threadIdx.x / kWarp; r < job.rows.rows;
        r += std::int64_t{gridDim.x} * kRows) {
-    const RowStarts<2> starts = row_starts<Job::kSimple>(job.rows.outer, r);
+    const RowStarts<2> starts = row_starts(job.rows.outer, r);
     const In* const from = job.x + starts.of[1];
     const S share(from, kFoldChunk, lane);
     const Tail tail(from + kFoldChunk, static_cast<int>(job.rows.length) - kFoldChunk, lane);

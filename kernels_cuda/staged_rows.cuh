@@ -5,6 +5,8 @@
 
 #include <cuda_pipeline_primitives.h>
 
+#include <type_traits>
+
 #include "kernels_cuda/row_packs.cuh"
 #include "kernels_cuda/row_plan.cuh"
 #include "kernels_cuda/row_share.cuh"
@@ -83,6 +85,9 @@ class StagedShare : public RowLane {
   // Of the row of `length` that begins with element `begin` of the block's memory.
   __device__ __forceinline__ StagedShare(int begin, int length, int lane)
       : RowLane(lane, length), shift_(begin & (V - 1)) {}
+
+  // Which element of the row is element e of word r; others' are below 0, or beyond the row.
+  __device__ __forceinline__ int element(int r, int e) const { return element(r) + e; }
 
   // Whether the lane's element i is the row's.
   __device__ __forceinline__ bool has(int i) const {
@@ -196,27 +201,31 @@ __device__ __forceinline__ int staged_row(int length) {
 // those beyond the last that there are, and `count` elements from `begin` on.
 template <class S>
 struct StagedBlock {
-  template <int N, int kAxes>
-  __device__ __forceinline__ StagedBlock(const Rows<N, kAxes>& all, int rounds)
-      : length(static_cast<int>(all.length)), rows(rounds * kStagedRows<S>) {
-    const std::int64_t first = std::int64_t{blockIdx.x} * rows;
+  template <class Rows>
+  __device__ __forceinline__ StagedBlock(const Rows& all, int rounds)
+      : length(static_cast<int>(all.length)),
+        rows(rounds * kStagedRows<S>),
+        first(std::int64_t{blockIdx.x} * rows) {
     begin = first * length;
     count = static_cast<int>(min(std::int64_t{rows}, all.rows - first)) * length;
   }
   int length, rows;
-  std::int64_t begin;
+  std::int64_t first, begin;  // of all rows, of all elements
   int count;
 };
 
 // Whether rows of every operand lie side by side, and of a length that is none of whole packs,
 // whose lanes would meet in a bank.
-template <class T, int N, int kAxes>
-bool can_be_staged(const Rows<N, kAxes>& rows) {
-  constexpr int kPack = 16 / sizeof(T);
-  if (rows.outer.rank > 1 || rows.length % kPack == 0) return false;
-  for (int k = 0; k < N; ++k)
-    if (rows.step[k] != 1 || (rows.outer.rank == 1 && rows.outer.stride[k][0] != rows.length))
-      return false;
+template <class T, class Rows>
+bool can_be_staged(const Rows& rows) {
+  constexpr int kPack = 16 / sizeof(T), N = std::extent_v<decltype(rows.step)>;
+  if (rows.length % kPack == 0) return false;
+  for (int k = 0; k < N; ++k) {
+    std::int64_t apart = rows.length;
+    for (int axis = rows.outer.rank - 1; axis >= 0; apart *= rows.outer.size[axis--])
+      if (rows.outer.stride[k][axis] != apart) return false;
+    if (rows.step[k] != 1) return false;
+  }
   return true;
 }
 

@@ -40,11 +40,10 @@ SoftmaxCall read_softmax(const Call& call, const char* out_name,
                                     {strides_of(out), strides_of(x), mask_strides.mask,
                                      mask_strides.lengths, mask_strides.query, more[0], more[1]});
   mask.step = rows.step[2];
-  mask.outer = operands_of<2, RowMask::kOperands>(rows.outer);
   const Rows<2> own{
       rows.rows, rows.length, {rows.step[0], rows.step[1]}, operands_of<0, 2>(rows.outer)};
   return {{x.data, out.data, types, own, call.text("masked_rows") == "zeros",
-           read_scale(call, x.type), mask},
+           read_scale(call, x.type), mask, operands_of<2, RowMask::kOperands>(rows.outer)},
           operands_of<5, 2>(rows.outer),
           {rows.step[5], rows.step[6]}};
 }

@@ -13,6 +13,7 @@ struct SoftmaxArguments {
   bool masked_is_zero;  // a row of nothing but -infinity: probabilities 0, not NaN
   double scale;         // of the compute type
   RowMask mask;
+  Layout<RowMask::kOperands> mask_outer;  // of the axes of rows.outer, in the same order
 
   // softmax of x itself.
   TWINOPS_INLINE bool is_plain() const { return scale == 1 && mask.is_plain(); }

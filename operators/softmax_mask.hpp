@@ -14,18 +14,22 @@ struct RowMask {
     added,          // numbers of x's type
     added_float32,  // float32 where x is of 16 bits
   };
-  Kind kind = Kind::none;
   const void* data = nullptr;
   std::int64_t step = 0;          // between the mask's elements along a row
   const void* lengths = nullptr;  // nullptr: none
-  bool wide_lengths = false;      // int64, else int32
-  bool causal = false;
   std::int64_t causal_offset = 0;
+  Kind kind = Kind::none;
+  bool wide_lengths = false;  // int64, else int32
+  bool causal = false;
 
-  // Where row r's mask and length lie, and r's own place along the axis before the last: of the
-  // same axes in the same order as Rows::outer.
+  // What lies somewhere for each row: its mask, its length, and its own place along the axis before
+  // the last.
   enum Operand { kMask, kLength, kQuery, kOperands };
-  Layout<kOperands> outer;
+
+  // Bytes of an element of the mask of an x of `type`.
+  std::size_t element(Type type) const {
+    return kind == Kind::excluded ? 1 : kind == Kind::added ? size_of(type) : sizeof(float);
+  }
 
   // Every element counts, and nothing is added to it.
   TWINOPS_INLINE bool is_plain() const {
@@ -55,7 +59,7 @@ struct MaskStrides {
   Strides mask, lengths, query;
 };
 
-// Reads all of it but `outer` and `step`, which follow from the strides.
+// Reads all of it but `step`, which follows from the strides.
 RowMask read_row_mask(const Call& call, const Tensor& x, int axis, MaskStrides& strides);
 
 // The attribute scale, rounded to the type that `type` is computed in.

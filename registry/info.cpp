@@ -100,9 +100,11 @@ std::size_t device_count() { return cuda_probe().devices.size(); }
 const twinops_device* device_info(std::size_t index) {
   static const auto devices = [] {
     std::vector<twinops_device> made;
-    for (const CudaDevice& d : cuda_probe().devices)
-      made.push_back(
-          {sizeof(twinops_device), d.usable, d.name.c_str(), d.row.c_str(), d.reason.c_str()});
+    for (const CudaDevice& d : cuda_probe().devices) {
+      const CudaCode& code = cuda_code(static_cast<int>(made.size()));
+      made.push_back({sizeof(twinops_device), code.usable(), d.name.c_str(), d.row.c_str(),
+                      code.reason.c_str()});
+    }
     return made;
   }();
   return at(devices, index);

@@ -15,16 +15,16 @@ namespace {
 
 #if defined(TWINOPS_HAS_CUDA)
 bool cuda_usable() {
-  for (const CudaDevice& device : cuda_probe().devices)
-    if (device.usable) return true;
+  for (std::size_t i = 0; i < cuda_probe().devices.size(); ++i)
+    if (cuda_code(static_cast<int>(i)).usable()) return true;
   return false;
 }
 std::string why_not_cuda() {
   if (cuda_usable()) return {};
   const CudaProbe& probe = cuda_probe();
   std::string reasons = probe.reason;
-  for (const CudaDevice& device : probe.devices)
-    reasons += (reasons.empty() ? "" : "; ") + device.reason;
+  for (std::size_t i = 0; i < probe.devices.size(); ++i)
+    reasons += (reasons.empty() ? "" : "; ") + cuda_code(static_cast<int>(i)).reason;
   return reasons;
 }
 const CudaDevice* cuda_device(int index) {
@@ -35,12 +35,9 @@ const char* cuda_row_name(int index) {
   const CudaDevice* device = cuda_device(index);
   return device != nullptr ? device->row.c_str() : "cuda";
 }
-bool device_usable(int index) {
-  const CudaDevice* device = cuda_device(index);
-  return device != nullptr && device->usable;
-}
+bool device_usable(int index) { return cuda_device(index) != nullptr && cuda_code(index).usable(); }
 std::string why_not_device(int index) {
-  if (const CudaDevice* device = cuda_device(index)) return device->reason;
+  if (cuda_device(index) != nullptr) return cuda_code(index).reason;
   const std::string& reason = cuda_probe().reason;
   return reason.empty() ? "there is no device cuda:" + std::to_string(index) : reason;
 }

@@ -14,6 +14,7 @@
 #endif
 
 #include "tests/support/runners.hpp"
+#include "tools/proof/softmax_values.hpp"
 #include "tools/proof/trial.hpp"
 #include "tools/proof/values.hpp"
 
@@ -26,6 +27,13 @@ using proof::TensorSpec;
 using proof::Trial;
 
 constexpr std::uint64_t kSeed = 8128;
+
+// Rows of so many chunks that a kernel asks for more shared memory than is had unasked.
+Problem long_rows(std::int64_t columns) {
+  return Problem("softmax")
+      .input("x", {{kFloat32, {1, columns}}}, proof::logits())
+      .output("out", {{kFloat32, {1, columns}}});
+}
 
 // A list that is worth several threads.
 Problem unscale(std::vector<TensorSpec> list, proof::Fill fill) {
@@ -69,6 +77,27 @@ TEST(HostThreads, ManyCallAtOnce) {
     });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(bad, 0);
+}
+
+// A kernel's limit is one for all threads: none may take another's launch below what it needs.
+TEST(HostThreads, LaunchAKernelWithLittleAndWithMuchSharedMemory) {
+  for (const std::string& row : available_rows()) {
+    if (!row.starts_with("cuda")) continue;
+    std::atomic<int> bad{0};
+    std::vector<std::thread> threads;
+    for (const std::int64_t columns : {200000, 300000, 400000})
+      threads.emplace_back([&, columns] {
+        const Trial trial(long_rows(columns), kSeed);
+        const Outcome expected = proof::run(trial, "cpu/scalar");
+        for (int turn = 0; turn < 20; ++turn) try {
+            if (!equal(trial, expected, proof::run(trial, row))) ++bad;
+          } catch (const std::exception&) {
+            ++bad;
+          }
+      });
+    for (std::thread& t : threads) t.join();
+    EXPECT_EQ(bad, 0) << row;
+  }
 }
 
 // Errors are each thread's own.

@@ -189,7 +189,8 @@ struct cudaDeviceProp {
   int major, minor;
 };
 struct cudaFuncAttributes {
-  int maxThreadsPerBlock;
+  std::size_t sharedSizeBytes;
+  int ptxVersion, maxDynamicSharedSizeBytes;
 };
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
@@ -227,10 +228,12 @@ inline void cudaTriggerProgrammaticLaunchCompletion() {}
 
 namespace twinops::emulator {
 // kernel: which one, to know its attributes by.
+cudaFuncAttributes attributes_of(const void* kernel);
 cudaError_t set_attribute(const void* kernel, cudaFuncAttribute attribute, int value);
+int active_clusters(const cudaLaunchConfig_t& config);
 cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::size_t parameters,
                    const std::function<void()>& body);
-inline constexpr int kBlocksOfProcessor = 2, kClusters = 2;
+inline constexpr int kBlocksOfProcessor = 2;
 
 template <class F>
 const void* address_of(F* kernel) {
@@ -239,8 +242,8 @@ const void* address_of(F* kernel) {
 }  // namespace twinops::emulator
 
 template <class... Parameters>
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*)(Parameters...)) {
-  attributes->maxThreadsPerBlock = 1024;
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)(Parameters...)) {
+  *attributes = twinops::emulator::attributes_of(twinops::emulator::address_of(kernel));
   return cudaSuccess;
 }
 template <class... Parameters>
@@ -250,8 +253,8 @@ cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribut
 }
 template <class... Parameters>
 cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void (*)(Parameters...),
-                                           const cudaLaunchConfig_t*) {
-  *clusters = twinops::emulator::kClusters;
+                                           const cudaLaunchConfig_t* config) {
+  *clusters = twinops::emulator::active_clusters(*config);
   return cudaSuccess;
 }
 template <class... Parameters>

@@ -1,5 +1,7 @@
 // Memory, devices and launches.
+#include <algorithm>
 #include <cfenv>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <thread>
@@ -35,6 +37,18 @@ const Message& message_of(cudaError_t error) {
     if (message.error == error) return message;
   return kMessages[0];
 }
+
+// What a GPU differs in from an H100, where a test says so.
+int setting(const char* variable, int of_h100) {
+  const char* const asked = std::getenv(variable);
+  return asked != nullptr ? std::atoi(asked) : of_h100;
+}
+// Bytes a nanosecond for each multiprocessor.
+int memory_rate() { return setting("EMULATED_MEMORY_RATE", 25); }
+// Blocks of the largest cluster that there is room for.
+int largest_cluster() { return setting("EMULATED_LARGEST_CLUSTER", 16); }
+// What kernels are compiled for. Those of an architecture before 90 have no clusters.
+int architecture() { return setting("EMULATED_ARCHITECTURE", 90); }
 
 // What kernels have been allowed.
 struct Allowed {
@@ -73,11 +87,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMultiProcessorCount:
       *value = kProcessors;
       break;
-    case cudaDevAttrMemoryClockRate:  // bytes a nanosecond for each processor, as of an H100
-      *value = (std::getenv("EMULATED_MEMORY_RATE") != nullptr
-                    ? std::atoi(std::getenv("EMULATED_MEMORY_RATE"))
-                    : 25) *
-               500'000;
+    case cudaDevAttrMemoryClockRate:
+      *value = memory_rate() * 500'000;
       break;
     case cudaDevAttrGlobalMemoryBusWidth:
       *value = 8 * kProcessors;
@@ -116,29 +127,48 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
 
 namespace twinops::emulator {
 
-cudaError_t set_attribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+cudaFuncAttributes attributes_of(const void* kernel) {
   const std::lock_guard lock(mutex);
-  Allowed& of = allowed()[kernel];
-  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-    if (value < 0 || static_cast<std::size_t>(value) > kMostShared)
-      return said(cudaErrorInvalidValue);
-    of.shared = std::max<std::size_t>(kSharedUnasked, static_cast<std::size_t>(value));
-  } else {
-    of.cluster = value != 0 ? 16 : 8;
+  return {0, architecture(), static_cast<int>(allowed()[kernel].shared)};
+}
+
+int active_clusters(const cudaLaunchConfig_t& config) {
+  const bool in_clusters =
+      config.numAttrs > 0 && config.attrs->id == cudaLaunchAttributeClusterDimension;
+  return in_clusters && config.attrs->val.clusterDim.x > static_cast<unsigned>(largest_cluster())
+             ? 0
+             : 2;
+}
+
+cudaError_t set_attribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  {
+    const std::lock_guard lock(mutex);
+    Allowed& of = allowed()[kernel];
+    if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+      if (value < 0 || static_cast<std::size_t>(value) > kMostShared)
+        return said(cudaErrorInvalidValue);
+      of.shared = std::max<std::size_t>(kSharedUnasked, static_cast<std::size_t>(value));
+    } else {
+      of.cluster = value != 0 ? 16 : 8;
+    }
   }
+  // The kernel's attributes are those of all threads, and another one's call may come now.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return cudaSuccess;
 }
 
 cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::size_t parameters,
                    const std::function<void()>& body) {
   unsigned cluster = 1;
-  bool resident = false;
+  bool resident = false, starts_early = false;
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config.attrs[i];
     if (attribute.id == cudaLaunchAttributeCooperative)
       resident = attribute.val.cooperative != 0;
     else if (attribute.id == cudaLaunchAttributeClusterDimension)
       cluster = attribute.val.clusterDim.x;
+    else
+      starts_early = attribute.val.programmaticStreamSerializationAllowed != 0;
   }
   const unsigned x = config.gridDim.x, y = config.gridDim.y, z = config.gridDim.z;
   const unsigned threads = config.blockDim.x * config.blockDim.y * config.blockDim.z;
@@ -151,6 +181,8 @@ cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::si
   if (blocks == 0 || x > 0x7fffffffu || y > 65535 || z > 65535 || threads == 0 ||
       threads > kMostThreads || config.dynamicSmemBytes > may.shared ||
       parameters > kMostParameters || cluster == 0 || cluster > may.cluster || x % cluster != 0 ||
+      cluster > static_cast<unsigned>(largest_cluster()) ||
+      (architecture() < 90 && (cluster > 1 || starts_early)) ||
       (resident && blocks > std::uint64_t{kProcessors} * kBlocksOfProcessor))
     return said(cudaErrorInvalidConfiguration);
 

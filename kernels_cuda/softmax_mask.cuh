@@ -1,0 +1,156 @@
+// What softmax's kernels do to a lane's share of a row under a mask of bytes or numbers.
+//
+// In kernels of whole packs the mask's rows lie in packs as x's do, and a lane reads a pack of it
+// for each of x's; in others element by element.
+//
+// Until 2026-11-25 shares went through shared memory, there to be masked element by element, and
+// the mask's rows were counted apart from x's, by divisions: bfloat16 of 512 columns on an H100
+// 0.53 of the copy rate under bytes, 0.75 under a scale alone, and now 0.98 and 0.99. Tried and
+// left: both ways, by packs and one by one, in one kernel (0.86 under bytes); elements that lie
+// apart in a function of their own, for which the share would stand in local memory on every way
+// (0.60).
+#pragma once
+
+#include "kernels_cuda/row_share.cuh"
+#include "numerics/softmax.hpp"
+#include "operators/softmax.hpp"
+#include "operators/types.hpp"
+
+namespace twinops {
+
+template <class S>
+inline constexpr bool kMaskInPacks = !S::kRagged && S::kPack >= 4;
+
+// Whether kernels of whole packs take a's mask: it has none, or every row of it begins where a pack
+// of as many elements does as 16 bytes of x have.
+inline bool mask_lies_in_packs(const SoftmaxArguments& a) {
+  if (a.mask.kind == RowMask::Kind::none) return true;
+  const std::size_t v = 16 / size_of(a.types.in);
+  const std::size_t bytes = std::min<std::size_t>(16, v * a.mask.element(a.types.in));
+  bool lies =
+      v >= 4 && a.mask.step == 1 && reinterpret_cast<std::uintptr_t>(a.mask.data) % bytes == 0;
+  for (int axis = 0; axis < a.mask_outer.rank; ++axis)
+    lies &= a.mask_outer.stride[RowMask::kMask][axis] % static_cast<std::int64_t>(v) == 0;
+  return lies;
+}
+
+// Whether 0 <= j < left, which is not below 0.
+__device__ __forceinline__ bool is_below(int j, int left) {
+  return static_cast<unsigned>(j) < static_cast<unsigned>(left);
+}
+
+// Numbers of a pack of a mask.
+template <class M, int V>
+__device__ __forceinline__ void widen_words(const Words<M, V>& words, float (&m)[V]) {
+#pragma unroll
+  for (int i = 0; i < Words<M, V>::kCount; ++i) {
+    if constexpr (sizeof(M) == 2) {
+      const float2 two = widen_two(words.of[i], M{});
+      m[2 * i] = two.x;
+      m[2 * i + 1] = two.y;
+    } else {
+      m[i] = __uint_as_float(words.of[i]);
+    }
+  }
+}
+
+// x under scale and mask; widen() makes x of what has been sent for. Elements of packs that `share`
+// has not got become anything.
+template <class In, class S, class Widen>
+__device__ __forceinline__ void mask_by_packs(const S& share, const RowMask& mask, std::int64_t at,
+                                              float scale, Widen&& widen,
+                                              float (&x)[S::kElements]) {
+  constexpr int V = S::kPack, R = S::kElements / V;
+  const auto by = [&]<class M>(TypeTag<M>, auto&& masked) {
+    const M* const mine = static_cast<const M*>(mask.data) + at + share.place(0);
+    Words<M, V> words[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      words[r] = {};
+      if (share.whole(r)) words[r] = read_words<V>(mine + r * S::kApart);
+    }
+    widen();
+#pragma unroll
+    for (int r = 0; r < R; ++r) masked(words[r], x + r * V);
+  };
+  const auto added = [&]<class M>(const Words<M, V>& words, float* values) {
+    float m[V];
+    widen_words(words, m);
+#pragma unroll
+    for (int e = 0; e < V; ++e) values[e] = scaled_and_masked(values[e], scale, m[e]);
+  };
+  switch (mask.kind) {
+    case RowMask::Kind::excluded:
+      return by(TypeTag<std::uint8_t>{}, [&](const Words<std::uint8_t, V>& words, float* values) {
+#pragma unroll
+        for (int e = 0; e < V; ++e)
+          values[e] = (words.of[e / 4] & 0xffu << 8 * (e % 4)) != 0 ? -kInfinity<float>
+                                                                    : scaled(values[e], scale);
+      });
+    case RowMask::Kind::added:
+      return by(TypeTag<In>{}, added);
+    default:
+      return by(TypeTag<float>{}, added);
+  }
+}
+
+// The same of a mask's elements that lie apart, or are all the same: rare, so that a pack is as
+// much code as there is. The share turns round by one after each.
+template <class In, class S, class F>
+__device__ __forceinline__ void mask_apart(const S& share, const RowMask& mask, std::int64_t at,
+                                           F scale, int left, F (&x)[S::kElements]) {
+  constexpr int V = S::kPack;
+  const auto masked = [&](F value, std::int64_t place) {
+    if (mask.kind == RowMask::Kind::excluded)
+      return static_cast<const std::uint8_t*>(mask.data)[place] != 0 ? -kInfinity<F>
+                                                                     : scaled(value, scale);
+    const F m = mask.kind == RowMask::Kind::added
+                    ? static_cast<F>(widen(static_cast<const In*>(mask.data)[place]))
+                    : static_cast<F>(static_cast<const float*>(mask.data)[place]);
+    return scaled_and_masked(value, scale, m);
+  };
+#pragma unroll 1
+  for (int r = 0; r < S::kElements / V; ++r) {
+    F done[V];
+#pragma unroll
+    for (int e = 0; e < V; ++e) {
+      const int j = share.element(r, e);
+      done[e] = is_below(j, left) ? masked(x[e], at + j * mask.step) : x[e];
+    }
+#pragma unroll
+    for (int i = 0; i < S::kElements; ++i)
+      x[i] = i < S::kElements - V ? x[i + V] : done[i - (S::kElements - V)];
+  }
+}
+
+// The same, element by element, wherever they lie: of the first `left` elements of what the share
+// is of; others stay as they are.
+template <class In, class S, class F>
+__device__ __forceinline__ void mask_one_by_one(const S& share, const RowMask& mask,
+                                                std::int64_t at, F scale, int left,
+                                                F (&x)[S::kElements]) {
+  if (mask.step != 1) return mask_apart<In>(share, mask, at, scale, left, x);
+  const auto by = [&]<class M>(TypeTag<M>, auto&& masked) {
+    const M* const from = static_cast<const M*>(mask.data) + at;
+#pragma unroll
+    for (int i = 0; i < S::kElements; ++i) {
+      const int j = share.element(i / S::kPack, i % S::kPack);
+      if (is_below(j, left)) x[i] = masked(x[i], from[j]);
+    }
+  };
+  const auto added = [&]<class M>(F value, M m) {
+    return scaled_and_masked(value, scale, static_cast<F>(widen(m)));
+  };
+  switch (mask.kind) {
+    case RowMask::Kind::excluded:
+      return by(TypeTag<std::uint8_t>{}, [&](F value, std::uint8_t m) {
+        return m != 0 ? -kInfinity<F> : scaled(value, scale);
+      });
+    case RowMask::Kind::added:
+      return by(TypeTag<In>{}, added);
+    default:
+      return by(TypeTag<float>{}, added);
+  }
+}
+
+}  // namespace twinops

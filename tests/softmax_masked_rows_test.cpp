@@ -1,0 +1,101 @@
+// Rows under scale and masks where the CUDA kernels take them in ways of their own: every kernel
+// row gives the reference's bits and writes nothing else. (What a mask means:
+// softmax_mask_test.cpp; every kind of mask over every kind of row:
+// tools/proof/softmax_mask_cases.cpp.)
+#include "tests/support/softmax_rows.hpp"
+#include "tools/proof/softmax_cases.hpp"
+
+namespace twinops::test {
+namespace {
+
+constexpr std::uint64_t kSeed = 20261125;
+
+using SoftmaxMaskedRows = SoftmaxRows;
+INSTANTIATE_TEST_SUITE_P(
+    ForwardOfEveryType, SoftmaxMaskedRows,
+    testing::Combine(testing::Values("softmax", "log_softmax"),
+                     testing::Values(Types{kFloat16, kFloat16}, Types{kBfloat16, kBfloat16},
+                                     Types{kFloat32, kFloat32}, Types{kFloat64, kFloat64},
+                                     Types{kFloat16, kFloat32})),
+    name_of_softmax);
+
+// A mask of x's type, of float32 or of bytes over x.
+struct Mask {
+  const char* name;
+  proof::TensorSpec tensor;
+};
+std::vector<Mask> masks(DLDataType x, const std::vector<std::int64_t>& shape,
+                        std::int64_t offset = 0) {
+  std::vector<Mask> all{{"bytes", {kBool, shape, {}, offset}}, {"numbers", {x, shape, {}, offset}}};
+  if (x.bits == 16) all.push_back({"float32 numbers", {kFloat32, shape, {}, offset}});
+  return all;
+}
+proof::Problem masked(const std::string& op, Types types, const std::vector<std::int64_t>& shape,
+                      const Mask& mask) {
+  proof::Problem problem(op);
+  problem.input("x", {{types.in, shape}}, proof::logits())
+      .input("mask", {mask.tensor},
+             mask.tensor.type.bits == 8 ? proof::some_bytes(3) : proof::biases(4))
+      .output("out", {{types.out, shape}})
+      .attribute("scale", 0.3);
+  return problem;
+}
+
+// Rows and masks that lie along so many axes which do not merge that a kernel does not count along
+// all of them: its launches are given parts of x, of the mask, of lengths and of the triangle.
+TEST_P(SoftmaxMaskedRows, AgreeAlongManyAxes) {
+  const auto& [op, types] = GetParam();
+  for (const std::int64_t columns : {5, 33, 40, 1030, 3000})
+    for (const std::int64_t queries : {4, 2})  // the longest of the axes, the shortest
+      for (const Mask& mask : masks(types.in, {3, 1, 3, 1, queries, columns})) {
+        const std::vector<std::int64_t> shape{3, 3, 3, 3, queries, columns};
+        proof::Problem problem = masked(op, types, shape, mask);
+        problem.input("lengths", {{kInt64, {3, 1, 3, 3}}},
+                      proof::integers({columns, 3, columns / 2 + 1, columns - 1, 1, columns + 5,
+                                       columns / 3 + 1, 2, columns, columns, 4, columns}));
+        problem.attribute("causal", true).attribute("causal_offset", columns - 2);
+        compare_rows(problem, kSeed,
+                     std::to_string(queries) + " x " + std::to_string(columns) + ", " + mask.name);
+      }
+}
+
+// Rows of x that begin at 16 bytes, under masks that begin anywhere; and as many rows as do not
+// fill the last block, or the last warp.
+TEST_P(SoftmaxMaskedRows, AgreeUnderMasksThatBeginAnywhere) {
+  const auto& [op, types] = GetParam();
+  for (const std::int64_t columns : {8, 64, 96, 512, 1000, 1024, 2048, 20480})
+    for (const std::int64_t offset : {0, 1, 4, 8})
+      for (const Mask& mask : masks(types.in, {3, columns}, offset))
+        compare_rows(masked(op, types, {7, 3, columns}, mask), kSeed,
+                     std::to_string(columns) + " columns, " + mask.name + " from element " +
+                         std::to_string(offset) + " on");
+}
+
+// Short rows that begin anywhere, side by side: on their way through a block's shared memory, of
+// every number of words a lane. A scale alone, a mask, lengths.
+TEST_P(SoftmaxMaskedRows, AgreeSideBySide) {
+  const auto& [op, types] = GetParam();
+  for (std::int64_t columns = 1; columns < 600; columns += columns < 90 ? 3 : 13) {
+    const std::vector<std::int64_t> shape{9, 31, columns};
+    const std::string where = std::to_string(columns) + " columns, ";
+    proof::Problem scaled(op);
+    scaled.input("x", {{types.in, shape}}, proof::logits())
+        .output("out", {proof::in_place({types.out, shape}, "x")})
+        .attribute("scale", -0.7);
+    if (types.are_equal()) compare_rows(scaled, kSeed, where + "a scale");
+    for (const Mask& mask : masks(types.in, {31, columns}))
+      compare_rows(masked(op, types, shape, mask), kSeed, where + mask.name);
+    proof::Problem cut(op);
+    cut.input("x", {{types.in, shape}}, proof::logits())
+        .input("lengths", {{kInt32, {9}}},
+               proof::integers(
+                   {columns, 1, columns - 1, columns, columns / 2, columns + 3, 2, 0, columns}))
+        .output("out", {{types.out, shape}})
+        .attribute("masked_rows", "zeros");
+    compare_rows(cut, kSeed, where + "lengths");
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace twinops::test
