@@ -29,8 +29,7 @@ struct MaskedRow {
   // The values of the n elements that count of chunk c, less `shift`; -infinity up to padded(n).
   // Returns their maximum; where one of them is NaN, that of others or NaN.
   TWINOPS_INLINE V read(std::int64_t c, int n, Compute shift, Compute* to) const {
-    const V out(-kInfinity<Compute>);
-    V max = out;
+    V max(-kInfinity<Compute>);
     const V move(shift);
     if (a->is_plain()) {
       read_chunk(x, c * kFoldChunk, n, narrow<In>(-kInfinity<Compute>),
@@ -41,17 +40,16 @@ struct MaskedRow {
                  });
       return max;
     }
-    read_chunk(x, c * kFoldChunk, n, In{},
-               [&](int j, V value) TWINOPS_INLINE_BODY { save(to + j, value); });
-    apply(c * kFoldChunk, n, to);
+    const int whole = n - n % V::kLanes;
+    const auto put = [&](int j, V value) TWINOPS_INLINE_BODY {
+      value = value - move;
+      save(to + j, value);
+      if (j < whole) max = larger(max, value);
+    };
+    masked(c * kFoldChunk, n, to, put);
     const int end = padded<Compute, Isa>(n);
     for (int j = n; j < end; ++j) to[j] = -kInfinity<Compute>;
-    for (int j = 0; j < end; j += V::kLanes) {
-      const V value = load<Isa>(to + j) - move;
-      save(to + j, value);
-      max = larger(max, value);
-    }
-    return max;
+    return whole == n ? max : larger(max, load<Isa>(to + whole));
   }
 
  private:
@@ -59,25 +57,31 @@ struct MaskedRow {
     return static_cast<int>(n < 0 ? 0 : n < kFoldChunk ? n : kFoldChunk);
   }
 
-  // Scales and masks the n values of elements [first, first + n); what lies beyond them up to the
-  // end of a vector becomes anything.
-  TWINOPS_INLINE void apply(std::int64_t first, int n, Compute* to) const {
+  // Calls put(j, vector) with the values of elements [first, first + n) under scale and mask, and
+  // with anything in the places beyond them. `to` has room for what is read meanwhile.
+  template <class Put>
+  TWINOPS_INLINE void masked(std::int64_t first, int n, Compute* to, Put&& put) const {
     const V scale(static_cast<Compute>(a->scale));
     const RowMask& mask = a->mask;
+    if (mask.kind == RowMask::Kind::none)
+      return read_chunk(x, first, n, In{},
+                        [&](int j, V value) TWINOPS_INLINE_BODY { put(j, scaled(value, scale)); });
+    read_chunk(x, first, n, In{}, [&](int j, V value) TWINOPS_INLINE_BODY { save(to + j, value); });
     const std::int64_t at = mask_at + first * mask.step;
-    switch (mask.kind) {
-      case RowMask::Kind::none:
-        for (int j = 0; j < n; j += V::kLanes) save(to + j, scaled(load<Isa>(to + j), scale));
-        return;
-      case RowMask::Kind::excluded:
-        return exclude(static_cast<const std::uint8_t*>(mask.data) + at, n, scale, to);
-      case RowMask::Kind::added:
-        return add(static_cast<const In*>(mask.data) + at, n, scale, to);
-      case RowMask::Kind::added_float32:
-        if constexpr (sizeof(In) == 2) add(static_cast<const float*>(mask.data) + at, n, scale, to);
-    }
+    if (mask.kind == RowMask::Kind::excluded)
+      return exclude(static_cast<const std::uint8_t*>(mask.data) + at, n, scale, to, put);
+    const auto add = [&]<class M>(const M* from) TWINOPS_INLINE_BODY {
+      read_chunk(RowView<const M, Isa>{from + at, mask.step}, 0, n, M{},
+                 [&](int j, V m) TWINOPS_INLINE_BODY {
+                   put(j, scaled_and_masked(load<Isa>(to + j), scale, m));
+                 });
+    };
+    if (mask.kind == RowMask::Kind::added) return add(static_cast<const In*>(mask.data));
+    if constexpr (sizeof(In) == 2) add(static_cast<const float*>(mask.data));
   }
-  TWINOPS_INLINE void exclude(const std::uint8_t* from, int n, V scale, Compute* to) const {
+  template <class Put>
+  TWINOPS_INLINE void exclude(const std::uint8_t* from, int n, V scale, const Compute* to,
+                              Put&& put) const {
     alignas(64) std::uint8_t bytes[kFoldChunk];
     const std::int64_t step = a->mask.step;
     if (step == 1)
@@ -92,15 +96,8 @@ struct MaskedRow {
       if constexpr (V::kLanes > 8) __builtin_memcpy(&high, bytes + j + 8, 8);
       const std::uint64_t bits = mask_bits(low) | std::uint64_t{mask_bits(high)} << 8;
       const VecMask<Compute, Isa> excluded{isa::lanes_of<Compute, TWINOPS_ARCH>(bits >> j % 8)};
-      save(to + j, select(excluded, out, scaled(load<Isa>(to + j), scale)));
+      put(j, select(excluded, out, scaled(load<Isa>(to + j), scale)));
     }
-  }
-  template <class M>
-  TWINOPS_INLINE void add(const M* from, int n, V scale, Compute* to) const {
-    read_chunk(RowView<const M, Isa>{from, a->mask.step}, 0, n, M{},
-               [&](int j, V mask) TWINOPS_INLINE_BODY {
-                 save(to + j, scaled_and_masked(load<Isa>(to + j), scale, mask));
-               });
   }
 };
 
