@@ -18,11 +18,15 @@ using Chunk = ChunkShare<8, true>;
 using Elements = ChunkShare<1, false>;
 template __global__ void softmax_short_kernel<true, HalfJob, Share<8, 4, 8, true>>(
     const __grid_constant__ HalfJob);
+template __global__ void softmax_short_kernel<true, HalfJob, Share<8, 4, 8, false>>(
+    const __grid_constant__ HalfJob);
 template __global__ void softmax_short_kernel<true, SimpleHalfJob, Share<4, 7, 8, true>>(
     const __grid_constant__ SimpleHalfJob);
 template __global__ void
 softmax_staged_kernel<true, SimpleHalfJob, StagedShare<float16, 2, 17, 16>>(
     const __grid_constant__ SimpleHalfJob, const int);
+template __global__ void softmax_staged_kernel<true, HalfJob, StagedShare<float16, 2, 20, 16>>(
+    const __grid_constant__ HalfJob, const int);
 template __global__ void softmax_two_chunk_kernel<
     true, SimpleHalfJob, Chunk, Share<32, 2, 8, true>>(const __grid_constant__ SimpleHalfJob);
 template __global__ void softmax_row_kernel<true, HalfJob, Elements>(
