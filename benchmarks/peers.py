@@ -51,6 +51,15 @@ class Twinops:
         return call
 
 
+def add_softmax_options(parser):
+    """What the comparisons of softmax on a GPU are told alike."""
+    parser.add_argument("--library", default=LIBRARY)
+    parser.add_argument("--quick", action="store_true", help="a sixth of the time for each")
+    parser.add_argument("--ours", action="store_true", help="no peers")
+    parser.add_argument("--types", default="float32,bfloat16,float16")
+    parser.add_argument("--elements", type=int, default=1 << 26, help="of a tensor, about")
+
+
 @functools.cache
 def _scratch():
     """What calls use that need scratch memory: more than any of these needs."""

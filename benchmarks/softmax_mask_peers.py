@@ -75,13 +75,9 @@ class Case:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--library", default=peers.LIBRARY)
-    parser.add_argument("--quick", action="store_true", help="a sixth of the time for each")
-    parser.add_argument("--ours", action="store_true", help="no peers")
-    parser.add_argument("--types", default="float32,bfloat16,float16")
+    peers.add_softmax_options(parser)
     parser.add_argument("--columns", default="64,128,512,1001,1024,2048,4096,16384")
     parser.add_argument("--masks", default=MASKS)
-    parser.add_argument("--elements", type=int, default=1 << 26, help="of x, about")
     options = parser.parse_args()
     milliseconds = 10 if options.quick else 60
     ours = peers.Twinops(options.library)

@@ -102,14 +102,10 @@ class Shape:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--library", default=peers.LIBRARY)
-    parser.add_argument("--quick", action="store_true", help="a sixth of the time for each")
-    parser.add_argument("--ours", action="store_true", help="no peers")
-    parser.add_argument("--types", default="float32,bfloat16,float16")
+    peers.add_softmax_options(parser)
     parser.add_argument("--columns", default="64,128,256,512,1000,1024,2048,4096,8192,16384,32768,"
                         "50257,65536,131072,1048576")
     parser.add_argument("--inner", default="1", help="neighbouring rows that lie side by side")
-    parser.add_argument("--elements", type=int, default=1 << 26, help="of a tensor, about")
     options = parser.parse_args()
     ours = peers.Twinops(options.library)
     compiled = torch.compile(torch.softmax, dynamic=False)

@@ -34,14 +34,8 @@ template <class T, int V>
 __device__ __forceinline__ rows_across_t<T, V> read_across(const T* from) {
   if constexpr (V == 1) {
     return *from;
-  } else if constexpr (Words<T, V>::kCount == 1) {
-    return {{*reinterpret_cast<const std::uint32_t*>(from)}};
-  } else if constexpr (Words<T, V>::kCount == 2) {
-    const uint2 words = *reinterpret_cast<const uint2*>(from);
-    return {{words.x, words.y}};
   } else {
-    const uint4 words = *reinterpret_cast<const uint4*>(from);
-    return {{words.x, words.y, words.z, words.w}};
+    return read_words<V>(from);
   }
 }
 template <int V, class T>
@@ -62,18 +56,7 @@ __device__ __forceinline__ void widen_across(T element, compute_t<T> (&x)[1]) {
 }
 template <class T, int V>
 __device__ __forceinline__ void widen_across(const Words<T, V>& words, compute_t<T> (&x)[V]) {
-#pragma unroll
-  for (int i = 0; i < Words<T, V>::kCount; ++i) {
-    if constexpr (sizeof(T) == 2) {
-      const float2 two = widen_two(words.of[i], T{});
-      x[2 * i] = two.x;
-      x[2 * i + 1] = two.y;
-    } else if constexpr (sizeof(T) == 4) {
-      x[i] = __uint_as_float(words.of[i]);
-    } else if (i % 2 == 0) {
-      x[i / 2] = __hiloint2double(static_cast<int>(words.of[i + 1]), static_cast<int>(words.of[i]));
-    }
-  }
+  widen_words(words, x);
 }
 // kNumbers: y is no NaN, or the canonical one where the hardware keeps it so.
 template <bool kNumbers, class T, int V>

@@ -202,6 +202,22 @@ __device__ __forceinline__ Words<T, V> read_words(const T* from) {
   return words;
 }
 
+template <class T, int V>
+__device__ __forceinline__ void widen_words(const Words<T, V>& words, compute_t<T> (&x)[V]) {
+#pragma unroll
+  for (int i = 0; i < Words<T, V>::kCount; ++i) {
+    if constexpr (sizeof(T) == 2) {
+      const float2 two = widen_two(words.of[i], T{});
+      x[2 * i] = two.x;
+      x[2 * i + 1] = two.y;
+    } else if constexpr (sizeof(T) == 4) {
+      x[i] = __uint_as_float(words.of[i]);
+    } else if (i % 2 == 0) {
+      x[i / 2] = __hiloint2double(static_cast<int>(words.of[i + 1]), static_cast<int>(words.of[i]));
+    }
+  }
+}
+
 // words[index], without memory: index is known at run time.
 template <int kCount>
 __device__ __forceinline__ std::uint32_t pick_word(const std::uint32_t (&words)[kCount],

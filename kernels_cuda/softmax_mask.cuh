@@ -39,21 +39,6 @@ __device__ __forceinline__ bool is_below(int j, int left) {
   return static_cast<unsigned>(j) < static_cast<unsigned>(left);
 }
 
-// Numbers of a pack of a mask.
-template <class M, int V>
-__device__ __forceinline__ void widen_words(const Words<M, V>& words, float (&m)[V]) {
-#pragma unroll
-  for (int i = 0; i < Words<M, V>::kCount; ++i) {
-    if constexpr (sizeof(M) == 2) {
-      const float2 two = widen_two(words.of[i], M{});
-      m[2 * i] = two.x;
-      m[2 * i + 1] = two.y;
-    } else {
-      m[i] = __uint_as_float(words.of[i]);
-    }
-  }
-}
-
 // x under scale and mask; widen() makes x of what has been sent for. Elements of packs that `share`
 // has not got become anything.
 template <class In, class S, class Widen>
