@@ -5,7 +5,6 @@
 #include "kernels_cpu/isa/words.hpp"
 #include "kernels_cpu/row_chunks.hpp"
 #include "kernels_cpu/row_offsets.hpp"
-#include "numerics/dropout.hpp"
 #include "numerics/softmax.hpp"
 #include "operators/softmax.hpp"
 
@@ -46,7 +45,7 @@ struct MaskedRow {
       save(to + j, value);
       if (j < whole) max = larger(max, value);
     };
-    masked(c * kFoldChunk, n, to, put);
+    masked(c * kFoldChunk, n, put);
     const int end = padded<Compute, Isa>(n);
     for (int j = n; j < end; ++j) to[j] = -kInfinity<Compute>;
     return whole == n ? max : larger(max, load<Isa>(to + whole));
@@ -58,46 +57,48 @@ struct MaskedRow {
   }
 
   // Calls put(j, vector) with the values of elements [first, first + n) under scale and mask, and
-  // with anything in the places beyond them. `to` has room for what is read meanwhile.
+  // with anything in the places beyond them.
   template <class Put>
-  TWINOPS_INLINE void masked(std::int64_t first, int n, Compute* to, Put&& put) const {
-    const V scale(static_cast<Compute>(a->scale));
-    const RowMask& mask = a->mask;
-    if (mask.kind == RowMask::Kind::none)
-      return read_chunk(x, first, n, In{},
-                        [&](int j, V value) TWINOPS_INLINE_BODY { put(j, scaled(value, scale)); });
-    read_chunk(x, first, n, In{}, [&](int j, V value) TWINOPS_INLINE_BODY { save(to + j, value); });
-    const std::int64_t at = mask_at + first * mask.step;
-    if (mask.kind == RowMask::Kind::excluded)
-      return exclude(static_cast<const std::uint8_t*>(mask.data) + at, n, scale, to, put);
-    const auto add = [&]<class M>(const M* from) TWINOPS_INLINE_BODY {
-      read_chunk(RowView<const M, Isa>{from + at, mask.step}, 0, n, M{},
-                 [&](int j, V m) TWINOPS_INLINE_BODY {
-                   put(j, scaled_and_masked(load<Isa>(to + j), scale, m));
-                 });
-    };
-    if (mask.kind == RowMask::Kind::added) return add(static_cast<const In*>(mask.data));
-    if constexpr (sizeof(In) == 2) add(static_cast<const float*>(mask.data));
-  }
-  template <class Put>
-  TWINOPS_INLINE void exclude(const std::uint8_t* from, int n, V scale, const Compute* to,
-                              Put&& put) const {
-    alignas(64) std::uint8_t bytes[kFoldChunk];
-    const std::int64_t step = a->mask.step;
-    if (step == 1)
-      __builtin_memcpy(bytes, from, static_cast<std::size_t>(n));
-    else
-      for (int j = 0; j < n; ++j) bytes[j] = from[j * step];
-    for (int j = n; j % 16 != 0; ++j) bytes[j] = 0;
-    const V out(-kInfinity<Compute>);
-    for (int j = 0; j < n; j += V::kLanes) {
-      std::uint64_t low, high = 0;
-      __builtin_memcpy(&low, bytes + j / 8 * 8, 8);
-      if constexpr (V::kLanes > 8) __builtin_memcpy(&high, bytes + j + 8, 8);
-      const std::uint64_t bits = mask_bits(low) | std::uint64_t{mask_bits(high)} << 8;
-      const VecMask<Compute, Isa> excluded{isa::lanes_of<Compute, TWINOPS_ARCH>(bits >> j % 8)};
-      put(j, select(excluded, out, scaled(load<Isa>(to + j), scale)));
+  TWINOPS_INLINE void masked(std::int64_t first, int n, Put&& put) const {
+    const V scale(static_cast<Compute>(a->scale)), out(-kInfinity<Compute>);
+    const auto added = [&](V m, V value)
+                           TWINOPS_INLINE_BODY { return scaled_and_masked(value, scale, m); };
+    switch (a->mask.kind) {
+      case RowMask::Kind::none:
+        read_chunk(x, first, n, In{},
+                   [&](int j, V value) TWINOPS_INLINE_BODY { put(j, scaled(value, scale)); });
+        break;
+      case RowMask::Kind::excluded:
+        with_mask<std::uint8_t>(
+            first, n, put, [&](const std::uint8_t* m, V value) TWINOPS_INLINE_BODY {
+              const VecMask<Compute, Isa> counts{isa::zero_bytes<Compute, TWINOPS_ARCH>(m)};
+              return select(counts, scaled(value, scale), out);
+            });
+        break;
+      case RowMask::Kind::added:
+        with_mask<In>(first, n, put, [&](const In* m, V value) TWINOPS_INLINE_BODY {
+          return added(load<Isa>(m), value);
+        });
+        break;
+      case RowMask::Kind::added_float32:
+        if constexpr (sizeof(In) == 2)
+          with_mask<float>(first, n, put, [&](const float* m, V value) TWINOPS_INLINE_BODY {
+            return added(load<Isa>(m), value);
+          });
     }
+  }
+  // put(j, f(where the mask of these lanes is, value)), from the mask's elements of type M.
+  template <class M, class Put, class F>
+  TWINOPS_INLINE void with_mask(std::int64_t first, int n, Put&& put, F&& f) const {
+    const RowView<const M, Isa> view{static_cast<const M*>(a->mask.data) + mask_at, a->mask.step};
+    alignas(64) M gathered[kFoldChunk];
+    const M* const masks = dense_run(view, first, n, gathered);
+    const int whole = n - n % V::kLanes;
+    M tail[V::kLanes] = {};
+    if (whole != n) copy_few<V::kLanes>(tail, masks + whole, n - whole);
+    read_chunk(x, first, n, In{}, [&](int j, V value) TWINOPS_INLINE_BODY {
+      put(j, f(j < whole ? masks + j : tail, value));
+    });
   }
 };
 

@@ -14,13 +14,14 @@ struct SoftmaxChunk {
   using V = Vec<Compute, Isa>;
   using Part = SoftmaxPart<Compute>;
 
-  // Where the values of a chunk are: in x itself, or read into `room`; and their maximum.
+  // Where the values of a chunk are: in x itself, or read into `room`; and their maximum. A
+  // function of its own, so that there is one copy of its loops, like the others here.
   struct Values {
     const Compute* at;
     Compute max;
   };
-  TWINOPS_INLINE static Values values(const MaskedRow<In, Isa>& x, std::int64_t c, int n,
-                                      Compute shift, Compute* room) {
+  [[gnu::noinline]] static Values values(const MaskedRow<In, Isa>& x, std::int64_t c, int n,
+                                         Compute shift, Compute* room) {
     if constexpr (std::is_same_v<In, Compute>) {
       if (x.a->is_plain() && x.x.step == 1 && n == kFoldChunk && shift == Compute(0)) {
         const Compute* from = x.x.data + c * kFoldChunk;
@@ -30,11 +31,8 @@ struct SoftmaxChunk {
     return {room, isa::max_lanes(x.read(c, n, shift, room).v)};
   }
 
-  // The part of the n elements that count of chunk c; their weights go to `room`, +0 up to
-  // padded(n). A function of its own, so that there is one copy of its loops.
-  [[gnu::noinline]] static Part part(const MaskedRow<In, Isa>& x, std::int64_t c, int n,
-                                     Compute shift, Compute* room) {
-    const Values v = values(x, c, n, shift, room);
+  // The part of n values; their weights go to `room`, +0 up to padded(n).
+  [[gnu::noinline]] static Part part(Values v, int n, Compute* room) {
     const WeightScale<Compute> scale = weight_scale(v.max);
     const V sums =
         fold_saved<Compute, Isa>(room, n, padded<Compute, Isa>(n), [&](int j) TWINOPS_INLINE_BODY {
@@ -42,6 +40,17 @@ struct SoftmaxChunk {
           return weight<In>(load<Isa>(v.at + j), scale);
         });
     return checked(v.max, isa::fold_lanes(sums.v));
+  }
+
+  // The values of a row of up to a chunk of which `columns` count, in `to`; -infinity beyond up to
+  // `pitch`. Returns their maximum as MaskedRow does.
+  [[gnu::noinline]] static V row_of_group(const SoftmaxArguments& a, const In* x, int columns,
+                                          std::int64_t mask_at, Compute* to, int pitch) {
+    const MaskedRow<In, Isa> row{{x, 1}, a.rows.length, columns, mask_at, &a};
+    const V max = row.read(0, columns, Compute(0), to);
+    for (int j = padded<Compute, Isa>(columns); j < pitch; j += V::kLanes)
+      save(to + j, V(-kInfinity<Compute>));
+    return max;
   }
 
   // The maximum of a whole chunk; where a value is NaN, that of others or NaN.

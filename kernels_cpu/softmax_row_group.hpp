@@ -4,8 +4,8 @@
 //
 // Memory: rows are read once into a buffer of padded rows, and written once from there; a vector
 // that begins in a row ends in it, so the last one of a row overlaps the one before it. Order:
-// docs/softmax.md. Rows that are not all ordinary are left to softmax_rows.hpp, nothing written.
-// Rows shorter than a vector leave lanes empty, and are slower for it than they need be.
+// docs/softmax.md. Rows that are not ordinary are left to softmax_rows.hpp. Rows shorter than a
+// vector leave lanes empty, and are slower for it than they need be.
 #pragma once
 
 #include "kernels_cpu/across.hpp"
@@ -23,18 +23,19 @@ class SoftmaxRowGroup {
   using V = Vec<Compute, Isa>;
   static constexpr int kRows = V::kLanes;
 
-  // Of rows of `columns` elements, 1 to kGroupColumns. cold: no cache holds their outputs yet.
-  SoftmaxRowGroup(int columns, bool cold)
-      : columns_(columns), pitch_(padded<Compute, Isa>(columns)), cold_(cold) {}
+  // cold: no cache holds the outputs yet.
+  explicit SoftmaxRowGroup(bool cold) : cold_(cold) {}
 
-  // x, out: where each of kRows rows begins. False, and nothing is written, where one of them is
-  // not an ordinary row.
-  TWINOPS_INLINE bool run(const In* const* x, Out* const* out) {
-    // Copies: members would be read again after every vector that is stored, which may be to them.
-    const int columns = columns_, pitch = pitch_;
-    const bool cold = cold_;
+  // The first `columns` elements, 1 to kGroupColumns, of kRows rows, which begin at x and out.
+  // read(r, to, pitch) puts what softmax is taken of row r there, -infinity beyond it up to
+  // `pitch`, and returns the greatest of it. Returns a bit for each row that is not an ordinary
+  // one; of those nothing is written.
+  template <class Read>
+  TWINOPS_INLINE std::uint32_t run(int columns, const In* const* x, Out* const* out, Read&& read) {
+    const int pitch = padded<Compute, Isa>(columns);
+    const bool cold = cold_;  // a member would be read again after every vector that is stored
     V of_rows[kRows];
-    for (int r = 0; r < kRows; ++r) of_rows[r] = read(x[r], columns, values_ + r * pitch);
+    for (int r = 0; r < kRows; ++r) of_rows[r] = read(r, values_ + r * pitch, pitch);
     const V max = largest_across(of_rows);
     const LaneScale<V> scale = lane_scale(max);
     save(low_, scale.low);
@@ -50,8 +51,9 @@ class SoftmaxRowGroup {
           });
     }
     const V sum = sum_of_ordinary(max, fold_across(of_rows));
+    std::uint32_t special = 0;
     if (isa::holds_nan(sum.v, sum.v, sum.v, sum.v)) [[unlikely]]
-      return false;
+      special = nans_of(sum);
     if constexpr (kLog) {
       save(max_, max);
       save(last_, sum_over_mantissa<In>(max, sum));
@@ -60,6 +62,7 @@ class SoftmaxRowGroup {
       save(last_, V(Compute(1)) / sum);
     }
     for (int r = 0; r < kRows; ++r) {
+      if (special >> r & 1) continue;
       const V last(last_[r]), of_row(kLog ? max_[r] : Compute(0));
       const RowView<Out, Isa> to{out[r], 1};
       const Compute* const from = values_ + r * pitch;
@@ -71,12 +74,11 @@ class SoftmaxRowGroup {
           return value * last;
       });
     }
-    return true;
+    return special;
   }
 
- private:
-  // A row's values, and their maximum.
-  TWINOPS_INLINE static V read(const In* x, int columns, Compute* to) {
+  // `read` of rows as they lie in x.
+  TWINOPS_INLINE static V read_plain(const In* x, int columns, Compute* to) {
     if (columns < V::kLanes) {
       alignas(64) In few[V::kLanes];
       for (int j = 0; j < V::kLanes; ++j) few[j] = narrow<In>(-kInfinity<Compute>);
@@ -100,8 +102,17 @@ class SoftmaxRowGroup {
     return max;
   }
 
+ private:
+  // Not inlined: it is rare.
+  [[gnu::noinline]] static std::uint32_t nans_of(V v) {
+    alignas(64) Compute lanes[kRows];
+    save(lanes, v);
+    std::uint32_t bits = 0;
+    for (int r = 0; r < kRows; ++r) bits |= std::uint32_t{lanes[r] != lanes[r]} << r;
+    return bits;
+  }
+
   static constexpr int kRoom = kGroupColumns<Compute>;
-  int columns_, pitch_;
   bool cold_;
   alignas(64) Compute low_[kRows], magic_[kRows], max_[kRows], last_[kRows];
   alignas(64) Compute values_[kRows * kRoom];      // softmax: then the weights

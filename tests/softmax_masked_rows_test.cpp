@@ -1,7 +1,6 @@
-// Rows under scale and masks where the CUDA kernels take them in ways of their own: every kernel
-// row gives the reference's bits and writes nothing else. (What a mask means:
-// softmax_mask_test.cpp; every kind of mask over every kind of row:
-// tools/proof/softmax_mask_cases.cpp.)
+// Rows under scale and masks where kernels take them in ways of their own: every kernel row gives
+// the reference's bits and writes nothing else. (What a mask means: softmax_mask_test.cpp; every
+// kind of mask over every kind of row: tools/proof/softmax_mask_cases.cpp.)
 #include "tests/support/softmax_rows.hpp"
 #include "tools/proof/softmax_cases.hpp"
 
@@ -93,6 +92,37 @@ TEST_P(SoftmaxMaskedRows, AgreeSideBySide) {
         .output("out", {{types.out, shape}})
         .attribute("masked_rows", "zeros");
     compare_rows(cut, kSeed, where + "lengths");
+    if (HasFailure()) return;
+  }
+}
+
+// As many rows at once as a vector has lanes, and some that are left, every few of which are not
+// ordinary: masked out throughout, by bytes or by their length, out of exp's reach, or with
+// infinities and NaNs.
+TEST_P(SoftmaxMaskedRows, AgreeBesideRowsThatAreNotOrdinary) {
+  const auto& [op, types] = GetParam();
+  constexpr std::int64_t kRows = 39;
+  for (const std::int64_t columns :
+       {1, 3, 4, 7, 8, 9, 15, 16, 17, 33, 64, 100, 255, 256, 257, 512}) {
+    const std::vector<std::int64_t> shape{kRows, columns};
+    const auto lengths =
+        proof::integers({columns, columns / 2, columns - 1, columns, 0, 1, columns});
+    for (const auto& [name, values] : {std::pair{"ordinary", proof::logits()},
+                                       {"far", proof::far()},
+                                       {"whole range", proof::whole_range()}})
+      for (const Mask& mask : masks(types.in, shape))
+        for (const bool cut : {false, true}) {
+          proof::Problem problem(op);
+          problem.input("x", {{types.in, shape}}, values)
+              .input("mask", {mask.tensor},
+                     mask.tensor.type.bits == 8 ? proof::some_bytes(2) : proof::biases(4))
+              .output("out", {{types.out, shape}})
+              .attribute("masked_rows", "zeros");
+          if (cut) problem.input("lengths", {{kInt64, {kRows}}}, lengths);
+          compare_rows(problem, kSeed,
+                       std::to_string(columns) + " columns, " + name + ", " + mask.name +
+                           (cut ? " and lengths" : ""));
+        }
     if (HasFailure()) return;
   }
 }

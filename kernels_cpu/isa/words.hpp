@@ -5,6 +5,7 @@
 //   unpack_pairs(a, b)   in each 128-bit part: a = the first places of both, b = the second
 //   mask_word(m)         a bit a lane, as the low bits of a word
 //   lanes_of(bits)       the reverse
+//   zero_bytes(p)        a mask of floats or doubles: where the byte of as many from p on is 0
 #pragma once
 
 #include "kernels_cpu/vec.hpp"
@@ -92,6 +93,45 @@ TWINOPS_INLINE xsimd::batch_bool<T, Arch> lanes_of(std::uint64_t bits) {
   const Batch places = Batch::load_aligned(kPlaces);
   // Not xsimd's cast of masks: its name changed between releases.
   return twinops::bit_cast<Bool>((Batch(static_cast<Word>(bits)) & places) == places);
+#endif
+}
+
+// As many bytes as a batch has lanes are read.
+template <class T, class Arch>
+TWINOPS_INLINE xsimd::batch_bool<T, Arch> zero_bytes(const std::uint8_t* p) {
+  using Bool = xsimd::batch_bool<T, Arch>;
+  constexpr bool kIsFloat = sizeof(T) == 4;
+  std::uint64_t bytes = 0;
+  __builtin_memcpy(&bytes, p, Bool::size < 8 ? Bool::size : 8);
+#if defined(__AVX512BW__)
+  if constexpr (kIsFloat) {
+    __m128i sixteen;
+    __builtin_memcpy(&sixteen, p, sizeof(sixteen));
+    const __m512i wide = _mm512_cvtepu8_epi32(sixteen);
+    return Bool(_mm512_testn_epi32_mask(wide, wide));
+  } else {
+    const __m512i wide = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(static_cast<std::int64_t>(bytes)));
+    return Bool(_mm512_testn_epi64_mask(wide, wide));
+  }
+#elif defined(__AVX2__)
+  const __m128i few = _mm_cvtsi64_si128(static_cast<std::int64_t>(bytes));
+  const __m256i zero = _mm256_setzero_si256();
+  if constexpr (kIsFloat)
+    return twinops::bit_cast<Bool>(_mm256_cmpeq_epi32(_mm256_cvtepu8_epi32(few), zero));
+  else
+    return twinops::bit_cast<Bool>(_mm256_cmpeq_epi64(_mm256_cvtepu8_epi64(few), zero));
+#elif defined(__SSE2__)
+  const __m128i zero = _mm_setzero_si128();
+  const __m128i few = _mm_cvtsi64_si128(static_cast<std::int64_t>(bytes));
+  const __m128i words = _mm_unpacklo_epi16(_mm_unpacklo_epi8(few, zero), zero);
+  return twinops::bit_cast<Bool>(
+      _mm_cmpeq_epi32(kIsFloat ? words : _mm_unpacklo_epi32(words, words), zero));
+#elif defined(__aarch64__)
+  const uint32x4_t words = vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(bytes))));
+  if constexpr (kIsFloat)
+    return Bool(vceqq_u32(words, vdupq_n_u32(0)));
+  else
+    return Bool(vceqq_u64(vmovl_u32(vget_low_u32(words)), vdupq_n_u64(0)));
 #endif
 }
 
