@@ -4,7 +4,7 @@
 //                         is cut; made of a pointer to room for a Compute a chunk
 //   Part reduce(row, begin, end, shift, kept)         chunks [begin, end) of a row; begin is a
 //                                                     multiple of a power of two that covers them
-//   bool is_far(part)     the row must be reduced again, with this shift: F shift_of(part)
+//   bool is_far(part)     the row must be reduced again, once, with this shift: F shift_of(part)
 //   void write(row, begin, end, part, shift, kept)    those chunks' outputs
 //   void short_rows(begin, end)                       where there is one: all of rows [begin, end),
 //                                                     each of one chunk
@@ -74,8 +74,8 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, st
   const auto last = [&](std::int64_t u) {
     return (u + 1) * unit < chunks ? (u + 1) * unit : chunks;
   };
-  for (bool again = true; again;) {
-    again = false;
+  // Those that are not ready. Returns whether some must be reduced again.
+  const auto reduce = [&] {
     parallel_ranges(execution, rows * units, 1, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t r = i / units, u = i % units;
@@ -84,6 +84,7 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, st
         parts[i] = kernel.reduce(first + r, u * unit, last(u), states[r].shift, kept);
       }
     });
+    bool again = false;
     for (std::int64_t r = 0; r < rows; ++r) {
       if (states[r].ready) continue;
       ChunkTree<Part> tree;
@@ -94,7 +95,9 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, st
       states[r].shift = kernel.shift_of(states[r].part);
       again = true;
     }
-  }
+    return again;
+  };
+  if (reduce()) reduce();  // what is far even then holds a NaN
   parallel_ranges(execution, rows * units, 1, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t r = i / units, u = i % units;

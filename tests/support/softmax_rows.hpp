@@ -58,12 +58,12 @@ inline proof::Problem softmax_problem(const std::string& op, Types types, const 
 
 // Compares every kernel row with the reference; returns what there was to compare.
 inline proof::Share compare_rows(const proof::Problem& problem, std::uint64_t seed,
-                                 const std::string& where) {
+                                 const std::string& where, const Execution& execution = {}) {
   const proof::Trial trial(problem, seed);
   const proof::Outcome expected = proof::run(trial, "cpu/scalar");
   for (const std::string& row : available_rows()) {
     if (row == "cpu/scalar") continue;
-    const proof::Outcome actual = proof::run(trial, row);
+    const proof::Outcome actual = proof::run(trial, row, execution);
     const auto difference = proof::first_difference(trial, expected, actual);
     const auto stray = proof::stray_write(trial, actual.block);
     EXPECT_FALSE(difference || stray) << row << ", " << where << ", seed " << seed << ": "
