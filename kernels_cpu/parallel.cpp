@@ -9,6 +9,8 @@
 
 #if defined(_OPENMP)
 #include <omp.h>
+#else
+#include <thread>
 #endif
 
 namespace twinops {
@@ -56,7 +58,9 @@ int thread_count(const Execution& execution) {
   const int asked = execution.threads > 0 ? execution.threads : omp_get_max_threads();
   return execution.parallel_for != nullptr ? asked : bounded(asked);
 #else
-  return execution.threads > 0 ? execution.threads : 1;
+  if (execution.threads > 0) return execution.threads;
+  if (execution.parallel_for == nullptr) return 1;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 #endif
 }
 

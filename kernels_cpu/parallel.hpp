@@ -6,8 +6,8 @@
 
 namespace twinops {
 
-// Cuts [0, n) into at most as many ranges as there are threads, none shorter than `grain` unless it
-// is the only one, each beginning at a multiple of `align`, and calls body(context, begin, end) for
+// Cuts [0, n) into at most as many ranges as there are threads, of `grain` and more on average or
+// one alone, each beginning at a multiple of `align`, and calls body(context, begin, end) for
 // each, in the contract's floating-point environment. Serial for one range, inside another parallel
 // region, and in a child made by fork() (OpenMP's threads did not come along). What a kernel
 // computes must not depend on where the cuts are.

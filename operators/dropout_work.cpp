@@ -68,7 +68,7 @@ void read_probability(const Call& call, DropoutWork& work) {
   const double asked = call.real("p");
   if (!(asked >= 0 && asked <= 1))
     call.refuse(std::string(call.info().name) + ": p",
-                "expected a probability in [0, 1]; got " + std::to_string(asked));
+                "expected a probability in [0, 1]; got " + describe(asked));
   using Source = DropoutWork::Source;
   const auto p = static_cast<float>(asked);
   const bool training = call.flag("training"), upscale = call.text("mode") == "upscale_in_train";

@@ -114,15 +114,16 @@ class Meeting {
   int patience_ = 1 << 16;
 };
 
-// Whether two tensors, whose extents meet, share memory. Decided exactly, but for layouts so
-// entangled that patience ends: those are the caller's word.
-bool share_memory(const Extent& a, const Extent& b) {
-  if (a.tensor->contiguous && b.tensor->contiguous) return true;
-  return Meeting(Places(*a.tensor), Places(*b.tensor))
-      .at(static_cast<std::int64_t>(b.begin - a.begin));
+// Whether two tensors, whose extents meet, share memory: decided exactly, but for layouts so
+// entangled that patience ends.
+enum class Sharing { no, yes, not_decided };
+Sharing share_memory(const Extent& a, const Extent& b) {
+  if (a.tensor->contiguous && b.tensor->contiguous) return Sharing::yes;
+  Meeting meeting(Places(*a.tensor), Places(*b.tensor));
+  if (meeting.at(static_cast<std::int64_t>(b.begin - a.begin))) return Sharing::yes;
+  return meeting.is_decided() ? Sharing::no : Sharing::not_decided;
 }
 
-// Nobody's word is taken for an output that may lie over itself.
 void refuse_self_overlap(const Call& call, const char* argument, std::size_t index,
                          const Tensor& t) {
   if (t.contiguous) return;
@@ -228,8 +229,13 @@ void refuse_overlaps(const Call& call, std::span<const InPlace> in_place) {
   for (const Extent& e : extents) {
     if (reach <= e.begin) open.clear();
     for (const Extent& o : open) {
-      if (o.end <= e.begin || (!is_output(o) && !is_output(e)) || !share_memory(o, e)) continue;
+      if (o.end <= e.begin || (!is_output(o) && !is_output(e))) continue;
+      const Sharing sharing = share_memory(o, e);
+      if (sharing == Sharing::no) continue;
       const Extent &out = is_output(e) ? e : o, &other = is_output(e) ? o : e;
+      if (sharing == Sharing::not_decided)
+        call.refuse(where(out), "may share memory with " + where(other) +
+                                    ": their strides are too entangled to tell");
       call.refuse(where(out),
                   "shares memory with " + where(other) +
                       (is_output(other) ? "" : ", but is not the same tensor in place"));

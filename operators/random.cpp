@@ -14,7 +14,8 @@ std::string where(const Call& call, const char* attribute) {
 Strides read_list(const Call& call, const char* attribute) {
   std::string_view text = call.text(attribute);
   Strides values;
-  while (!text.empty()) {
+  if (text.empty()) return values;
+  while (true) {
     const auto comma = text.find(',');
     std::string_view word = text.substr(0, comma);
     while (word.starts_with(' ')) word.remove_prefix(1);
@@ -24,10 +25,9 @@ Strides read_list(const Call& call, const char* attribute) {
       call.refuse(where(call, attribute), "expected integers between commas; got '" +
                                               std::string(call.text(attribute)) + "'");
     values.push_back(value);
-    if (comma == std::string_view::npos) break;
+    if (comma == std::string_view::npos) return values;
     text.remove_prefix(comma + 1);
   }
-  return values;
 }
 
 // The whole tensor's shape and where `tensor` begins in it.
@@ -53,7 +53,10 @@ Shard read_shard(const Call& call, const Tensor& tensor) {
   }
   for (std::size_t i = 0; i < rank; ++i) {
     const std::int64_t size = shard.shape[i], start = shard.start[i];
-    if (start < 0 || size < 0 || start > size || tensor.shape[i] > size - start)
+    if (size < 0)
+      call.refuse(where(call, "global_shape"),
+                  "dimension " + std::to_string(i) + " is negative: " + std::to_string(size));
+    if (start < 0 || start > size || tensor.shape[i] > size - start)
       call.refuse(where(call, "start"), "the tensor of shape " + describe_shape(tensor) +
                                             " does not lie inside global_shape along axis " +
                                             std::to_string(i));

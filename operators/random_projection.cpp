@@ -36,8 +36,7 @@ constexpr auto kAttributes =
 float read_sparsity(const Call& call) {
   const double s = call.real("s");
   if (!(s >= 1 && s <= kMostSparsity))
-    call.refuse(std::string(call.info().name) + ": s",
-                "expected 1 to 2^31; got " + std::to_string(s));
+    call.refuse(std::string(call.info().name) + ": s", "expected 1 to 2^31; got " + describe(s));
   return static_cast<float>(s);
 }
 

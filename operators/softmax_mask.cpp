@@ -94,7 +94,7 @@ double read_scale(const Call& call, Type type) {
   if (!std::isfinite(scale))
     call.refuse(attribute(call, "scale"), "expected a number that is finite in the type that " +
                                               std::string(name(type)) + " is computed in; got " +
-                                              std::to_string(asked));
+                                              describe(asked));
   return scale;
 }
 

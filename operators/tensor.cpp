@@ -59,20 +59,6 @@ inline Kind kind_of(const DLTensor& t) {
   return kind;
 }
 
-inline Device read_device(DLDevice device) {
-  constexpr int kManaged = 13;
-  switch (static_cast<int>(device.device_type)) {
-    case kDLCPU:
-    case kDLCUDAHost:
-      return {Backend::cpu, 0};
-    case kDLCUDA:
-    case kManaged:
-      return {Backend::cuda, device.device_id};
-    default:
-      refuse_device(static_cast<int>(device.device_type));
-  }
-}
-
 // The product of the dimensions; refuses one that has no 64-bit byte offset.
 std::int64_t count_elements(const DLTensor& t, std::size_t element) {
   std::int64_t n = 1, bytes = 0;
@@ -127,6 +113,19 @@ void check_extent(const DLTensor& t) {
 
 const char* name(Backend backend) { return backend == Backend::cpu ? "cpu" : "cuda"; }
 
+Device read_device(DLDevice device) {
+  constexpr int kManaged = 13;  // kDLCUDAManaged, which DLPack 0.6 does not name yet
+  switch (static_cast<int>(device.device_type)) {
+    case kDLCPU:
+    case kDLCUDAHost:
+      return {Backend::cpu, 0};
+    case kDLCUDA:
+    case kManaged:
+      return {Backend::cuda, device.device_id};
+    default:
+      refuse_device(static_cast<int>(device.device_type));
+  }
+}
 std::string describe(Device device) {
   return device.backend == Backend::cpu ? "cpu" : "cuda:" + std::to_string(device.index);
 }

@@ -20,6 +20,8 @@ struct Device {
   int index;
   bool operator==(const Device&) const = default;
 };
+// Pinned memory is the host's, managed memory its GPU's. Refuses what is neither's.
+Device read_device(DLDevice device);
 std::string describe(Device device);  // "cpu", "cuda:1"
 
 struct Tensor {

@@ -1,5 +1,7 @@
 #include "operators/types.hpp"
 
+#include <charconv>
+
 namespace twinops {
 DLDataType to_dlpack(Type type) {
   const TypeRow& row = kTypes[static_cast<int>(type)];
@@ -15,6 +17,11 @@ std::string describe(DLDataType type) {
                                                     std::to_string(type.bits) + " bits";
   if (lanes != 1) text += " (" + std::to_string(lanes) + " lanes)";
   return text;
+}
+
+std::string describe(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
 }
 
 std::string TypeSet::describe() const {

@@ -41,6 +41,8 @@ constexpr std::size_t size_of(Type type) { return kTypes[static_cast<int>(type)]
 
 // "float16", "int32 (2 lanes)", "code 5, 16 bits": for messages, whatever the code.
 std::string describe(DLDataType type);
+// The shortest number that is this one, as "0.1" or "1e+300".
+std::string describe(double value);
 // False if the library has no such type. bool is DLPack's own code of 8 bits.
 inline bool from_dlpack(DLDataType type, Type& out) {
   for (int i = 0; i < kTypeCount; ++i) {

@@ -74,7 +74,7 @@ float read_ratio(const Call& call, const char* attribute, bool (*allowed)(float)
   const auto ratio = static_cast<float>(call.real(attribute));
   if (!allowed(ratio))
     call.refuse(std::string(call.info().name) + ": " + attribute,
-                std::string("expected ") + rule + "; got " + std::to_string(call.real(attribute)));
+                std::string("expected ") + rule + "; got " + describe(call.real(attribute)));
   return ratio;
 }
 

@@ -25,6 +25,8 @@ static_assert(same<Status::ok, TWINOPS_OK> &&
               same<Status::out_of_memory, TWINOPS_OUT_OF_MEMORY> &&
               same<Status::internal, TWINOPS_INTERNAL>);
 
+constexpr auto kNoIndex = static_cast<std::size_t>(-1);
+
 struct ThreadState {
   std::string error;
   std::string fallback;
@@ -60,11 +62,18 @@ twinops_status guarded(F&& f) noexcept {
   }
 }
 
-// The caller's struct as this library knows it: what a shorter, older one lacks is zero.
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_struct(const char* op, const char* what,
+                                                          std::size_t index) {
+  throw Error(Status::invalid_argument, std::string(op) + ": " + what +
+                                            (index == kNoIndex ? "" : " " + std::to_string(index)) +
+                                            ": struct_size is not set");
+}
+
+// The caller's struct as this library knows it: what a shorter, older one lacks is zero. `index`:
+// which of several it is.
 template <class S>
-S read_struct(const S* from, const char* what) {
-  if (from->struct_size < sizeof(std::uint32_t))
-    throw Error(Status::invalid_argument, std::string(what) + ": struct_size is not set");
+S read_struct(const S* from, const char* op, const char* what, std::size_t index = kNoIndex) {
+  if (from->struct_size < sizeof(std::uint32_t)) refuse_struct(op, what, index);
   if (from->struct_size >= sizeof(S)) return *from;
   S to{};
   std::memcpy(&to, from, from->struct_size);
@@ -76,7 +85,7 @@ const S* next_struct(const S* s) {
   return reinterpret_cast<const S*>(reinterpret_cast<const char*>(s) + s->struct_size);
 }
 
-AttributeValue read_attribute(const twinops_attribute& a) {
+AttributeValue read_attribute(const char* op, const twinops_attribute& a, std::size_t index) {
   switch (a.kind) {
     case TWINOPS_BOOL:
       return AttributeValue::of(a.int_value != 0);
@@ -87,22 +96,25 @@ AttributeValue read_attribute(const twinops_attribute& a) {
     case TWINOPS_STRING:
       return AttributeValue::of(a.string_value);
     default:
-      throw Error(Status::invalid_argument, "attribute: unknown kind " + std::to_string(a.kind));
+      throw Error(Status::invalid_argument, std::string(op) + ": attribute " +
+                                                std::to_string(index) + ": unknown kind " +
+                                                std::to_string(a.kind));
   }
 }
 
-Device read_device(DLDevice device) {
-  switch (static_cast<int>(device.device_type)) {
-    case kDLCPU:
-    case kDLCUDAHost:
-      return {Backend::cpu, 0};
-    case kDLCUDA:
-      return {Backend::cuda, device.device_id};
-    default:
-      throw Error(Status::invalid_argument,
-                  "device: expected kDLCPU or kDLCUDA; got " +
-                      std::to_string(static_cast<int>(device.device_type)));
-  }
+// Memory of a kind that twinops_allocate gives.
+Device device_of_memory(DLDevice device) {
+  if (device.device_type != kDLCPU && device.device_type != kDLCUDA)
+    throw Error(Status::invalid_argument, "device: expected kDLCPU or kDLCUDA; got " +
+                                              std::to_string(static_cast<int>(device.device_type)));
+  return read_device(device);
+}
+
+std::string names_of_operators() {
+  std::string names;
+  for (const Operator& op : operators())
+    names += (names.empty() ? "" : ", ") + std::string(op.info->name);
+  return names;
 }
 
 void write_report(const twinops_execution& execution, const Choice& choice, const Execution& done) {
@@ -124,12 +136,14 @@ void run(const char* op, const twinops_argument* arguments, std::size_t argument
   const Settings& wish = settings();  // what is wrong in them is wrong at every call
   const Operator* found = op == nullptr ? nullptr : find_operator(op);
   if (found == nullptr)
-    throw Error(Status::invalid_argument,
-                "no operator is named '" + std::string(op == nullptr ? "NULL" : op) + "'");
+    throw Error(Status::invalid_argument, "no operator is named '" +
+                                              std::string(op == nullptr ? "NULL" : op) +
+                                              "'; the operators are " + names_of_operators());
   twinops_execution how{};
-  if (execution_or_null != nullptr) how = read_struct(execution_or_null, "execution");
-  if (how.report != nullptr) read_struct(how.report, "execution: report");
-  if (how.threads < 0) throw Error(Status::invalid_argument, "execution: threads is negative");
+  if (execution_or_null != nullptr) how = read_struct(execution_or_null, op, "execution");
+  if (how.report != nullptr) read_struct(how.report, op, "execution: report");
+  if (how.threads < 0)
+    throw Error(Status::invalid_argument, std::string(op) + ": execution: threads is negative");
 
   const FloatEnvironment environment;
   Call call(*found->info);
@@ -138,12 +152,12 @@ void run(const char* op, const twinops_argument* arguments, std::size_t argument
   if (attribute_count != 0 && attributes == nullptr)
     call.refuse(op, "its array of attributes is NULL");
   for (std::size_t i = 0; i < argument_count; ++i, arguments = next_struct(arguments)) {
-    const twinops_argument a = read_struct(arguments, "argument");
+    const twinops_argument a = read_struct(arguments, op, "argument", i);
     call.bind(a.name, a.tensors, a.count);
   }
   for (std::size_t i = 0; i < attribute_count; ++i, attributes = next_struct(attributes)) {
-    const twinops_attribute a = read_struct(attributes, "attribute");
-    call.set(a.name, read_attribute(a));
+    const twinops_attribute a = read_struct(attributes, op, "attribute", i);
+    call.set(a.name, read_attribute(op, a, i));
   }
   call.complete();
 
@@ -222,11 +236,11 @@ twinops_status twinops_allocate(DLDevice device, size_t bytes, void** memory) no
   return guarded([&] {
     if (memory == nullptr)
       throw Error(Status::invalid_argument, "twinops_allocate: the place for the memory is NULL");
-    *memory = allocate(read_device(device), bytes);
+    *memory = allocate(device_of_memory(device), bytes);
   });
 }
 twinops_status twinops_release(DLDevice device, void* memory) noexcept {
-  return guarded([&] { release(read_device(device), memory); });
+  return guarded([&] { release(device_of_memory(device), memory); });
 }
 twinops_status twinops_copy(DLDevice to_device, void* to, DLDevice from_device, const void* from,
                             size_t bytes) noexcept {

@@ -42,6 +42,9 @@ void release(Device device, void* memory) {
 
 void copy(Device to_device, void* to, Device from_device, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
+  if (to == nullptr || from == nullptr)
+    throw Error(Status::invalid_argument, std::string("twinops_copy: the memory to copy ") +
+                                              (to == nullptr ? "to" : "from") + " is NULL");
   if (to_device.backend == Backend::cuda) return cuda_copy(to_device.index, to, from, bytes);
   if (from_device.backend == Backend::cuda) return cuda_copy(from_device.index, to, from, bytes);
   std::memcpy(to, from, bytes);

@@ -140,10 +140,47 @@ TEST(Wrapper, ThrowsWhatTheLibrarySays) {
     FAIL() << "did not throw";
   } catch (const Error& error) {
     EXPECT_EQ(error.status, TWINOPS_INVALID_ARGUMENT);
-    EXPECT_STREQ(error.what(), "no operator is named 'nothing'");
+    EXPECT_TRUE(std::string_view(error.what()).starts_with("no operator is named 'nothing'; "))
+        << error.what();
   }
   float value = 0;
   EXPECT_THROW(Tensor(&value, {1, 1}, kHost, {1}), Error);
+  EXPECT_THROW(softmax({&value, {1}}, {&value, {1}}, {.masked_rows = nullptr}), Error);
+}
+
+TEST(Wrapper, TakesConstantsAsInputsAlone) {
+  const float x[] = {0, 0};
+  float y[] = {1, 1};
+  softmax({x, {2}}, {y, {2}});
+  EXPECT_EQ(y[0], 0.5f);
+  try {
+    softmax({y, {2}}, {x, {2}});
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "softmax: out: is an output, and constant");
+  }
+}
+
+TEST(Wrapper, TakesAttributesOfEveryNumber) {
+  const auto words = [](auto seed) {
+    std::uint32_t w[4] = {};
+    Call("philox_words").argument("words", Tensor(w, {4})).attribute("seed", seed).run();
+    return std::vector<std::uint32_t>(w, w + 4);
+  };
+  const auto expected = words(std::int64_t{7});
+  EXPECT_EQ(words(7), expected);
+  EXPECT_EQ(words(7u), expected);
+  EXPECT_EQ(words(7ull), expected);
+  EXPECT_EQ(words(short{7}), expected);
+  EXPECT_EQ(words(~std::uint64_t{0}), words(-1));
+  float x = 0, y = 1;
+  Call("softmax")
+      .argument("x", Tensor(&x, {1}))
+      .argument("out", Tensor(&y, {1}))
+      .attribute("scale", 2.0f)
+      .attribute("masked_rows", std::string("zeros"))
+      .run();
+  EXPECT_EQ(y, 1);
 }
 
 }  // namespace

@@ -48,9 +48,9 @@ const std::vector<Case>& cases() {
   static const double kNan = std::numeric_limits<double>::quiet_NaN();
   static const std::vector<Case> all = {
       {"ProbabilityBelow", [](Example& e) { e.call.set("p", -0.001); },
-       kOp + "p: expected a probability in [0, 1]; got -0.001000"},
+       kOp + "p: expected a probability in [0, 1]; got -0.001"},
       {"ProbabilityAbove", [](Example& e) { e.call.set("p", 1.001); },
-       kOp + "p: expected a probability in [0, 1]; got 1.001000"},
+       kOp + "p: expected a probability in [0, 1]; got 1.001"},
       {"ProbabilityNan", [](Example& e) { e.call.set("p", kNan); },
        kOp + "p: expected a probability in [0, 1]; got nan"},
       {"Mode", [](Example& e) { e.call.set("mode", "upscale"); },

@@ -190,9 +190,9 @@ const std::vector<Refused>& refusals() {
   static const std::string kOp = "random_projection: ";
   static const std::vector<Refused> all = {
       {"SparsityBelow", [](Example& e) { e.call.set("s", 0.999); },
-       kOp + "s: expected 1 to 2^31; got 0.999000"},
+       kOp + "s: expected 1 to 2^31; got 0.999"},
       {"SparsityAbove", [](Example& e) { e.call.set("s", 2147483649.0); },
-       kOp + "s: expected 1 to 2^31; got 2147483649.000000"},
+       kOp + "s: expected 1 to 2^31; got 2147483649"},
       {"SparsityNan", [](Example& e) { e.call.set("s", std::numeric_limits<double>::quiet_NaN()); },
        kOp + "s: expected 1 to 2^31; got nan"},
       {"OffsetOdd", [](Example& e) { e.call.set("offset", 2); },

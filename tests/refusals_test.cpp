@@ -23,24 +23,26 @@ const std::vector<Case>& cases() {
   static const std::string kOp = "check_finite_and_unscale: ";
   static const std::vector<Case> all = {
       // The call.
-      {"OperatorNull", [](Example& e) { e.call.op = nullptr; }, "no operator is named 'NULL'"},
+      {"OperatorNull", [](Example& e) { e.call.op = nullptr; },
+       "no operator is named 'NULL'; the operators are " + operator_names()},
       {"OperatorUnknown", [](Example& e) { e.call.op = "unscale"; },
-       "no operator is named 'unscale'"},
-      {"OperatorEmpty", [](Example& e) { e.call.op = ""; }, "no operator is named ''"},
+       "no operator is named 'unscale'; the operators are " + operator_names()},
+      {"OperatorEmpty", [](Example& e) { e.call.op = ""; },
+       "no operator is named ''; the operators are " + operator_names()},
       {"ExecutionSizeUnset", [](Example& e) { e.call.execution.struct_size = 0; },
-       "execution: struct_size is not set"},
+       kOp + "execution: struct_size is not set"},
       {"ExecutionSizeBelowItself", [](Example& e) { e.call.execution.struct_size = 3; },
-       "execution: struct_size is not set"},
+       kOp + "execution: struct_size is not set"},
       {"ReportSizeUnset", [](Example& e) { e.call.report.struct_size = 0; },
-       "execution: report: struct_size is not set"},
+       kOp + "execution: report: struct_size is not set"},
       {"ThreadsNegative", [](Example& e) { e.call.execution.threads = -1; },
-       "execution: threads is negative"},
+       kOp + "execution: threads is negative"},
       {"RowUnknown", [](Example& e) { e.call.execution.row = "cpu/mmx"; },
        "execution: no kernel row is named 'cpu/mmx'; the rows are " + row_names()},
 
       // Arguments.
       {"ArgumentSizeUnset", [](Example& e) { e.call.arguments[1].struct_size = 0; },
-       "argument: struct_size is not set"},
+       kOp + "argument 1: struct_size is not set"},
       {"ArgumentNameNull", [](Example& e) { e.call.arguments[1].name = nullptr; },
        kOp + "an argument's name is NULL"},
       {"ArgumentUnknown", [](Example& e) { e.call.arguments[1].name = "y"; },
@@ -75,7 +77,7 @@ const std::vector<Case>& cases() {
          e.call.set("reset", true);
          e.call.attributes[0].struct_size = 0;
        },
-       "attribute: struct_size is not set"},
+       kOp + "attribute 0: struct_size is not set"},
       {"AttributeNameNull", [](Example& e) { e.call.set(nullptr, true); },
        kOp + "an attribute's name is NULL"},
       {"AttributeUnknown", [](Example& e) { e.call.set("clear", true); },
@@ -91,13 +93,13 @@ const std::vector<Case>& cases() {
          e.call.set("reset", true);
          e.call.attributes[0].kind = 4;
        },
-       "attribute: unknown kind 4"},
+       kOp + "attribute 0: unknown kind 4"},
       {"AttributeKindNegative",
        [](Example& e) {
          e.call.set("reset", true);
          e.call.attributes[0].kind = -1;
        },
-       "attribute: unknown kind -1"},
+       kOp + "attribute 0: unknown kind -1"},
       {"IntForBool", [](Example& e) { e.call.set("reset", 1); },
        kOp + "reset: expected a bool; got an int"},
       {"FloatForBool", [](Example& e) { e.call.set("reset", 1.0); },
@@ -316,7 +318,8 @@ TEST(Message, StaysUntilTheNextFailure) {
   EXPECT_EQ(wrong.run(), TWINOPS_INVALID_ARGUMENT);
   Example right;
   EXPECT_EQ(right.call.run(), TWINOPS_OK);
-  EXPECT_STREQ(twinops_last_error(), "no operator is named 'nothing'");
+  EXPECT_EQ(twinops_last_error(),
+            "no operator is named 'nothing'; the operators are " + operator_names());
 }
 
 }  // namespace

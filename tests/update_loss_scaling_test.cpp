@@ -2,6 +2,7 @@
 // the kernels is twins_test.cpp.
 #include <gtest/gtest.h>
 
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -163,13 +164,17 @@ Case count(const char* name, const char* attribute, std::int64_t value) {
   return {name, [=](Example& e) { e.call.set(attribute, value); },
           kOp + attribute + ": expected 1 to 2147483647; got " + std::to_string(value)};
 }
+std::string shortest(double value) {  // "0.5", "1e+39"
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
 Case up(const char* name, double value) {
   return {name, [=](Example& e) { e.call.set("incr_ratio", value); },
-          kOp + "incr_ratio: expected a finite number above 1; got " + std::to_string(value)};
+          kOp + "incr_ratio: expected a finite number above 1; got " + shortest(value)};
 }
 Case down(const char* name, double value) {
   return {name, [=](Example& e) { e.call.set("decr_ratio", value); },
-          kOp + "decr_ratio: expected a number between 0 and 1; got " + std::to_string(value)};
+          kOp + "decr_ratio: expected a number between 0 and 1; got " + shortest(value)};
 }
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
@@ -194,7 +199,7 @@ const std::vector<Case>& cases() {
       down("DownByNegative", -0.5),
       down("DownByNan", kNan),
       {"IntForRatioIsTaken", [](Example& e) { e.call.set("incr_ratio", 1); },
-       kOp + "incr_ratio: expected a finite number above 1; got 1.000000"},
+       kOp + "incr_ratio: expected a finite number above 1; got 1"},
       {"FloatForCount", [](Example& e) { e.call.set("incr_every_n_steps", 10.0); },
        kOp + "incr_every_n_steps: expected an int; got a float"},
       {"ScaleOutOfAnotherType", [](Example& e) { e.scale_out.tensor.dtype = kF64; },

@@ -2,6 +2,7 @@
 // says of this machine. twinops.hpp includes it.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -78,12 +79,19 @@ class Tensor {
     if (!strides_.empty() && strides_.size() != shape_.size())
       throw Error(TWINOPS_INVALID_ARGUMENT, "Tensor: expected a stride for each dimension");
   }
+  // Of constants: for inputs.
+  Tensor(const void* data, DLDataType type, std::vector<std::int64_t> shape,
+         DLDevice device = kHost, std::vector<std::int64_t> strides = {})
+      : Tensor(const_cast<void*>(data), type, std::move(shape), device, std::move(strides)) {
+    constant_ = true;
+  }
   template <class T, class = std::enable_if_t<!std::is_void_v<T>>>
   Tensor(T* data, std::vector<std::int64_t> shape, DLDevice device = kHost,
          std::vector<std::int64_t> strides = {})
-      : Tensor(const_cast<std::remove_const_t<T>*>(data), type_of<std::remove_const_t<T>>(),
-               std::move(shape), device, std::move(strides)) {}
+      : Tensor(static_cast<Memory<T>>(data), type_of<std::remove_const_t<T>>(), std::move(shape),
+               device, std::move(strides)) {}
 
+  bool is_constant() const { return constant_; }
   // The DLPack view; it points into this Tensor.
   DLTensor dlpack() const {
     return {data_,
@@ -96,7 +104,11 @@ class Tensor {
   }
 
  private:
+  template <class T>
+  using Memory = std::conditional_t<std::is_const_v<T>, const void*, void*>;
+
   void* data_;
+  bool constant_ = false;
   DLDataType type_;
   DLDevice device_;
   std::vector<std::int64_t> shape_, strides_;
@@ -140,6 +152,8 @@ class Call {
   }
   // The tensors' shapes are read in run(): keep them until then.
   Call& argument(std::string name, std::span<const Tensor> tensors) {
+    for (const Tensor& t : tensors)
+      if (t.is_constant()) expect_input(name);
     Argument& added = arguments_.emplace_back(Argument{std::move(name), {}, {}});
     added.tensors.reserve(tensors.size());
     for (const Tensor& t : tensors) added.tensors.push_back(t.dlpack());
@@ -148,17 +162,22 @@ class Call {
   Call& attribute(std::string name, bool value) {
     return attribute({std::move(name), TWINOPS_BOOL, value, 0, {}});
   }
-  Call& attribute(std::string name, std::int64_t value) {
-    return attribute({std::move(name), TWINOPS_INT, value, 0, {}});
+  // Of 64 bits without a sign, as a seed may be, the same bits.
+  template <std::integral T>
+  Call& attribute(std::string name, T value) {
+    return attribute({std::move(name), TWINOPS_INT, static_cast<std::int64_t>(value), 0, {}});
   }
-  Call& attribute(std::string name, int value) {
-    return attribute(std::move(name), std::int64_t{value});
-  }
-  Call& attribute(std::string name, double value) {
-    return attribute({std::move(name), TWINOPS_FLOAT, 0, value, {}});
+  template <std::floating_point T>
+  Call& attribute(std::string name, T value) {
+    return attribute({std::move(name), TWINOPS_FLOAT, 0, static_cast<double>(value), {}});
   }
   Call& attribute(std::string name, const char* value) {
-    return attribute({std::move(name), TWINOPS_STRING, 0, 0, value});
+    Attribute a{std::move(name), TWINOPS_STRING, 0, 0, {}};
+    if (value != nullptr) a.text = value;
+    return attribute(std::move(a));
+  }
+  Call& attribute(std::string name, const std::string& value) {
+    return attribute(std::move(name), value.c_str());
   }
 
   Report run(const Execution& execution = {}) {
@@ -174,8 +193,8 @@ class Call {
     std::vector<twinops_attribute> attributes;
     attributes.reserve(attributes_.size());
     for (const Attribute& a : attributes_)
-      attributes.push_back(
-          {sizeof(twinops_attribute), a.kind, a.name.c_str(), a.integer, a.real, a.text.c_str()});
+      attributes.push_back({sizeof(twinops_attribute), a.kind, a.name.c_str(), a.integer, a.real,
+                            a.text ? a.text->c_str() : nullptr});
     twinops_report report{};
     report.struct_size = sizeof(report);
     const twinops_execution how{sizeof(twinops_execution),
@@ -204,8 +223,14 @@ class Call {
     std::int32_t kind;
     std::int64_t integer;
     double real;
-    std::string text;
+    std::optional<std::string> text;
   };
+  void expect_input(const std::string& name) const {
+    const twinops_operator_info* info = twinops_find_operator(op_.c_str());
+    for (std::size_t i = 0; info != nullptr && i < info->argument_count; ++i)
+      if (info->arguments[i]->is_output != 0 && name == info->arguments[i]->name)
+        throw Error(TWINOPS_INVALID_ARGUMENT, op_ + ": " + name + ": is an output, and constant");
+  }
   Call& attribute(Attribute a) {
     attributes_.push_back(std::move(a));
     return *this;

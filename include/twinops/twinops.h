@@ -1,7 +1,7 @@
 /* twinops: operators whose CUDA kernel and CPU kernel are twins, equal to the last bit.
  *
- * The C ABI, the only promise of stability. Every function returns a status; the message of the
- * last one that was not TWINOPS_OK waits in the thread: twinops_last_error(). Nothing here prints,
+ * The C ABI, the only promise of stability. What may be refused returns a status; the message of
+ * the last one that was not TWINOPS_OK waits in the thread: twinops_last_error(). Nothing prints,
  * aborts, exits or throws. A call that is refused has written nothing; one that fails otherwise may
  * have written a part. All functions may be called from many threads at once. Structs begin with
  * their size, so that they can grow: fill it with sizeof, or use the initializers below.
@@ -176,7 +176,7 @@ typedef struct twinops_execution {
   void* stream;    /* cudaStream_t of the tensors' device */
   const char* row; /* NULL, or the row that must be taken: "cpu/avx2", "cuda" */
   /* The host's threads instead of OpenMP's: calls task(task_context, i) for every i in [0, n), in
-   * any order, and returns when all are done. */
+   * any order, and returns when all are done. Their threads need 512 KiB of stack. */
   void (*parallel_for)(void* context, int64_t n, void (*task)(void* task_context, int64_t i),
                        void* task_context);
   void* parallel_context;

@@ -98,11 +98,18 @@ struct RawCall {
   }
 };
 
-// The names of the library's rows, as its messages list them.
+// The names of the library's rows and operators, as its messages list them.
 inline std::string row_names() {
   std::string names;
   for (std::size_t i = 0; i < twinops_row_count(); ++i)
     names += (i == 0 ? "" : ", ") + std::string(twinops_row_at(i)->name);
+  return names;
+}
+
+inline std::string operator_names() {
+  std::string names;
+  for (std::size_t i = 0; i < twinops_operator_count(); ++i)
+    names += (i == 0 ? "" : ", ") + std::string(twinops_operator_at(i)->name);
   return names;
 }
 
