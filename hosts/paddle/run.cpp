@@ -108,6 +108,12 @@ std::vector<Tensor> make_output(const Signature& s, const Output& output, const 
                                         type_of(output, like.front().dtype(), attributes), place)};
 }
 
+// Whether an output has no sums to take: its shape is that of the first one, which is made already.
+bool is_copy(const Output& output, const Tensor& tensor, const std::vector<Tensor>& made) {
+  return output.shape == Output::Shape::sums_or_copy && tensor.shape().size() > 1 &&
+         tensor.shape() == made.front().shape();
+}
+
 // Everything that twinops_run takes, and what keeps it alive.
 struct Call {
   std::deque<Views> views;
@@ -135,9 +141,12 @@ void run(const Signature& s, ::paddle::CustomOpKernelContext& context) {
     if (s.attributes[i].info != nullptr)
       call.attributes.push_back(attribute_of(s.attributes[i], attributes, i));
   std::vector<Tensor> made;
+  std::vector<size_t> copies;  // which of them
   for (const Output& output : s.outputs) {
     const auto tensors = make_output(s, output, inputs, attributes, first->place());
-    const bool left_out = asked_type(output, attributes).empty();
+    const bool copy = is_copy(output, tensors.front(), made);
+    if (copy) copies.push_back(made.size());
+    const bool left_out = copy || asked_type(output, attributes).empty();
     if (output.argument != nullptr)
       call.add(*output.argument, left_out ? std::vector<Tensor>() : tensors);
     if (output.in_place_of < 0) made.push_back(tensors.front());
@@ -152,6 +161,7 @@ void run(const Signature& s, ::paddle::CustomOpKernelContext& context) {
       twinops_run(s.info->name, call.arguments.data(), call.arguments.size(),
                   call.attributes.data(), call.attributes.size(), &execution);
   PD_CHECK(status == TWINOPS_OK, "twinops: ", twinops_last_error());
+  for (const size_t i : copies) made[i] = ::paddle::experimental::assign(made.front());
   context.ValidateAndAssignOutputs(made);
 }
 

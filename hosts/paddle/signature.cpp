@@ -22,7 +22,7 @@ constexpr Rule kRules[] = {
     {"check_finite_and_unscale", "found_inf", Output::Shape::one_element, "scale", kBool, nullptr},
     {"philox_words", "words", Output::Shape::like_input, "like", {kDLUInt, 32, 1}, nullptr},
     {"uniform", "out", Output::Shape::like_input, "like", {kDLFloat, 32, 1}, nullptr},
-    {"bias_dropout_residual_grad", "dbias", Output::Shape::like_input, "bias", {}, nullptr},
+    {"bias_dropout_residual_grad", "dbias", Output::Shape::sums_or_copy, "bias", {}, nullptr},
     {"random_projection", "y", Output::Shape::last_dimension, "x", {}, "k"},
     {"random_projection_grad", "dx", Output::Shape::like_input, "x", {}, nullptr},
 };

@@ -19,9 +19,9 @@ struct Input {
 };
 
 struct Output {
-  // The shape: that of the input `like`; the same with a last dimension of another size; one
-  // element.
-  enum class Shape { like_input, last_dimension, one_element };
+  // The shape: that of the input `like`; that again, of the first output's sums or, if it is the
+  // first output's own, a copy of it; the same with a last dimension of another size; one element.
+  enum class Shape { like_input, sums_or_copy, last_dimension, one_element };
 
   std::string name;
   const twinops_argument_info* argument;  // nullptr: a copy of the input `like`

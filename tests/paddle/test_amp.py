@@ -93,6 +93,23 @@ def test_grad_scaler_raises_and_lowers_the_scale():
         assert not np.array_equal(a, b)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_grad_scaler_unscales_every_type(dtype):
+    linear = paddle.nn.Linear(2, 2)
+    other = paddle.create_parameter([2], dtype, default_initializer=paddle.nn.initializer.Constant(3))
+    optimizer = paddle.optimizer.SGD(0.5, parameters=[*linear.parameters(), other])
+    scaler = tp.GradScaler(init_loss_scaling=1024.0)
+    loss = linear(paddle.ones([1, 2])).sum() + (2 * other).sum().astype("float32")
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    assert (other.numpy() == 2).all()  # 3 - 0.5 * 2
+    other.grad.set_value(paddle.to_tensor([1.0, float("inf")]).astype(dtype))
+    before = linear.bias.numpy().copy()
+    scaler.update()
+    scaler.step(optimizer)
+    assert np.array_equal(linear.bias.numpy(), before)  # skipped
+
+
 def test_a_power_of_two_changes_no_bit():
     _, scaled = train(tp.GradScaler(init_loss_scaling=1024.0), 4)
     with warnings.catch_warnings():

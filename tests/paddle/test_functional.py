@@ -250,8 +250,9 @@ def test_dropout_gradient_is_that_of_finite_differences(rng):
     np.testing.assert_allclose(t.grad.numpy(), expected, rtol=1e-6, atol=1e-8)
 
 
-def test_bias_dropout_residual_gradients_are_those_of_finite_differences(rng):
-    arrays = {"x": [3, 4], "bias": [4], "residual": [3, 4]}
+@pytest.mark.parametrize("bias", [[4], [3, 4]])
+def test_bias_dropout_residual_gradients_are_those_of_finite_differences(bias, rng):
+    arrays = {"x": [3, 4], "bias": bias, "residual": [3, 4]}
     arrays = {name: rng.standard_normal(shape) for name, shape in arrays.items()}
     dy = rng.standard_normal([3, 4])
 
@@ -264,6 +265,18 @@ def test_bias_dropout_residual_gradients_are_those_of_finite_differences(rng):
     for name, array in arrays.items():
         expected = finite_differences(lambda u, name=name: f(**{name: u}), array, dy)
         np.testing.assert_allclose(tensors[name].grad.numpy(), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_a_mask_that_asks_for_a_gradient_is_refused(rng):
+    x, mask = tensor(rng.standard_normal([2, 3])), tensor(rng.standard_normal([3]), grad=True)
+    for f in (F.softmax, F.log_softmax, F.softmax_dropout):
+        with pytest.raises(ValueError, match="mask has no gradient"):
+            f(x, mask=mask)
+        f(x, mask=mask.detach())
+        with paddle.no_grad():
+            f(x, mask=mask)
+    fused = F.fused_softmax_mask(x, mask)  # as Paddle's
+    assert np.array_equal(fused.numpy(), F.softmax(x, mask=mask.detach()).numpy())
 
 
 def test_fused_dropout_add(rng):

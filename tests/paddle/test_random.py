@@ -218,3 +218,18 @@ def test_the_trackers_seeds_have_offsets_of_their_own():
     assert not np.array_equal(first, second)
     assert not np.array_equal(inside, inside_again)
     assert not np.array_equal(inside, second)
+
+
+def test_a_seed_for_a_tracker_leaves_programs_alone():
+    from paddle.distributed.fleet.meta_parallel import get_rng_state_tracker
+
+    program = paddle.jit.to_static(lambda x: F.dropout(x, 0.5), full_graph=True)
+    x, tracker = paddle.ones([64]), get_rng_state_tracker()
+    paddle.seed(5)
+    first, second = program(x).numpy(), program(x).numpy()
+    paddle.seed(5)
+    assert np.array_equal(program(x).numpy(), first)
+    tracker.reset()
+    tracker.add("local", 2002)
+    assert np.array_equal(program(x).numpy(), second)
+    tracker.reset()

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import paddle
 from paddle.amp.grad_scaler import OptimizerState, _refresh_optimizer_state
-from paddle.framework import core, in_dynamic_mode
+from paddle.framework import in_dynamic_mode
 
 from twinops.paddle import functional as F
 
@@ -12,15 +12,15 @@ from twinops.paddle import functional as F
 _PaddleGradScaler = paddle.amp.GradScaler
 
 
+# One by one: Paddle's own list of them (core.eager.get_grads_lists) has none of float64.
 def _gradients(optimizer):
     groups = getattr(optimizer, "_param_groups", None)
     if groups and isinstance(groups[0], dict):
         parameters = [p for group in groups for p in group["params"]]
-    elif in_dynamic_mode():
-        return [g for grads in core.eager.get_grads_lists(optimizer._parameter_list) for g in grads]
     else:
         parameters = optimizer._parameter_list
-    return [p._grad_ivar() for p in parameters if p._grad_ivar() is not None]
+    gradients = (p._grad_ivar() for p in parameters)
+    return [g for g in gradients if g is not None]
 
 
 class GradScaler(_PaddleGradScaler):

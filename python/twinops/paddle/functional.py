@@ -26,7 +26,12 @@ _MODES = {"upscale_in_train": "upscale_in_train", "downscale_in_infer": "downgra
 
 
 def _mask_for(x, mask):
-    """A mask of another floating type than twinops takes with x is converted."""
+    """None, or a mask that twinops takes with x: another floating type is converted. It has no gradient;
+    one that asks for it is refused, lest it silently learn nothing."""
+    if mask is None:
+        return None
+    if paddle.is_grad_enabled() and not mask.stop_gradient:
+        raise ValueError("mask has no gradient: pass mask.detach(), or add it to x before")
     wide = x.dtype in (paddle.float16, paddle.bfloat16) and mask.dtype == paddle.float32
     kept = wide or mask.dtype in (x.dtype, paddle.bool, paddle.uint8)
     return mask if kept else mask.astype(x.dtype)
@@ -35,7 +40,7 @@ def _mask_for(x, mask):
 def _softmax(op, x, axis, dtype, mask, lengths, **attributes):
     if dtype is not None:
         x = paddle.cast(x, dtype)
-    inputs = {"x": x, "lengths": lengths, "mask": None if mask is None else _mask_for(x, mask)}
+    inputs = {"x": x, "lengths": lengths, "mask": _mask_for(x, mask)}
     if x.ndim == 0:  # Paddle takes a tensor without dimensions as a row of one
         inputs["x"] = paddle.reshape(x, [1])
         return run(op, inputs, attributes)[0].reshape([])
@@ -84,7 +89,7 @@ def log_softmax(
 def fused_softmax_mask(x, mask, name=None):
     """paddle.incubate.softmax_mask_fuse: softmax(x + mask) along the last axis, on every device and
     for every shape that broadcasts. As Paddle's, it has no gradient with respect to the mask."""
-    return softmax(x, mask=mask)
+    return softmax(x, mask=mask.detach())
 
 
 @unified
@@ -109,7 +114,7 @@ def softmax_dropout(
 ):
     """dropout(softmax(x)) in one pass, bit for bit: what attention does with its scores. `mask`,
     `lengths` and the rest are softmax's."""
-    inputs = {"x": x, "lengths": lengths, "mask": None if mask is None else _mask_for(x, mask)}
+    inputs = {"x": x, "lengths": lengths, "mask": _mask_for(x, mask)}
     wants_gradient = paddle.is_grad_enabled() and not x.stop_gradient
     kept = {"probabilities_type": "same" if wants_gradient else "", "dropout_mask_type": "uint32"}
     more, attributes = _random_arguments(x, p, None, training, mode, generator)
@@ -249,7 +254,8 @@ def bias_dropout_residual(
     generator=None,
     mask="bits",
 ):
-    """dropout(x + bias) + residual in one pass; bias of the last dimension's shape or of x's."""
+    """dropout(x + bias) + residual in one pass; bias of the last dimension's shape or of x's, whose
+    gradient is then that of x."""
     inputs = {"x": x, "bias": bias, "residual": residual}
     return _drop("bias_dropout_residual", inputs, p, None, training, mode, generator, mask)[0]
 

@@ -149,6 +149,9 @@ class Generator:
     def _program_offset(self):
         return self._tensors[1].item() if self._tensors else 0
 
+    def _program_state(self):
+        return tuple(t.item() for t in self._tensors) if self._tensors else (0, 0)
+
     def _set_tensors(self, seed, offset):
         if self._tensors is not None and paddle.in_dynamic_mode():
             for tensor, value in zip(self._tensors, (seed, offset)):
@@ -197,6 +200,25 @@ def _follow_paddle_seed():
             owner.seed = seed
 
 
+def _follow_trackers():
+    """fleet's RNG tracker seeds Paddle to keep the state that this gives, and puts Paddle back: so must
+    what programs read be."""
+    from paddle.distributed.fleet.layers.mpu.random import RNGStatesTracker
+
+    original = RNGStatesTracker.add
+
+    @functools.wraps(original)
+    def add(self, *args, **kwargs):
+        generator = default_generator()
+        state = generator._program_state()
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            generator._set_tensors(*state)
+
+    RNGStatesTracker.add = add
+
+
 def _follow_recomputation():
     """fleet.utils.recompute keeps the state of random generators, and of one that registers: here of
     all of ours, because a layer may have one of its own."""
@@ -222,5 +244,6 @@ def _follow_recomputation():
 
 
 _follow_paddle_seed()
+_follow_trackers()
 _follow_recomputation()
 default_generator()
