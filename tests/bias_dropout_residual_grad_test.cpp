@@ -52,20 +52,35 @@ TEST_P(BiasGradRow, SumsTheRowsInOneOrder) {
 }
 
 TEST(BiasGrad, RefusesWhatItCannotSum) {
-  float dy[40] = {}, dx[80] = {}, dbias[10];
-  View dy_view{dy, kF32, {4, 10}}, dx_view{dx, kF32, {4, 10}, {20, 1}},
-      dbias_view{dbias, kF32, {9}};
-  RawCall call("bias_dropout_residual_grad");
-  call.add("dy", dy_view);
-  call.add("dx", dx_view);
-  call.add("dbias", dbias_view);
-  EXPECT_EQ(call.run(), TWINOPS_INVALID_ARGUMENT);
-  EXPECT_STREQ(twinops_last_error(),
-               "bias_dropout_residual_grad: dbias: expected float32[10]; got float32[9]");
-  dbias_view.reshape({10});
-  EXPECT_EQ(call.run(), TWINOPS_INVALID_ARGUMENT);
-  EXPECT_STREQ(twinops_last_error(),
-               "bias_dropout_residual_grad: dx: has gaps, but dbias is asked for");
+  float dy[40];
+  struct {
+    float dx[80], dbias[20];
+  } written;
+  std::memset(&written, 0xca, sizeof(written));
+  const auto before = written;
+  const auto refusal = [&](const View& dy_view, const View& dx_view, const View& dbias_view) {
+    RawCall call("bias_dropout_residual_grad");
+    call.add("dy", dy_view);
+    call.add("dx", dx_view);
+    call.add("dbias", dbias_view);
+    EXPECT_EQ(call.run(), TWINOPS_INVALID_ARGUMENT);
+    EXPECT_EQ(std::memcmp(&before, &written, sizeof(written)), 0) << "something was written";
+    return std::string(twinops_last_error());
+  };
+  const std::string op = "bias_dropout_residual_grad: ";
+  const View dy_view{dy, kF32, {4, 10}}, dx_view{written.dx, kF32, {4, 10}};
+  EXPECT_EQ(refusal(dy_view, dx_view, {written.dbias, kF32, {9}}),
+            op + "dbias: expected float32[10]; got float32[9]");
+  EXPECT_EQ(refusal(dy_view, dx_view, {written.dbias, kF32, {1, 10}}),
+            op + "dbias: expected float32[10]; got float32[1, 10]");
+  EXPECT_EQ(refusal(dy_view, dx_view, {written.dbias, kF16, {10}}),
+            op + "dbias: expected float32[10]; got float16[10]");
+  EXPECT_EQ(refusal(dy_view, dx_view, {written.dbias, kF32, {10}, {2}}),
+            op + "dbias: expected a tensor without gaps");
+  EXPECT_EQ(refusal(dy_view, {written.dx, kF32, {4, 10}, {20, 1}}, {written.dbias, kF32, {10}}),
+            op + "dx: has gaps, but dbias is asked for");
+  EXPECT_EQ(refusal({dy, kF32, {}}, {written.dx, kF32, {}}, {written.dbias, kF32, {1}}),
+            op + "dbias: dx has no last dimension");
 }
 
 }  // namespace

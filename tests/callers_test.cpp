@@ -1,4 +1,5 @@
-// Callers of other versions, and those that leave out what may be left out: they are understood.
+// Callers of other versions, those that leave out what may be left out, those with pinned memory or
+// a floating-point state of their own: they are understood.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/example_call.hpp"
+#include "tests/support/host_modes.hpp"
 
 namespace twinops::test {
 namespace {
@@ -76,6 +78,47 @@ TEST(NewerCaller, LongerStructsAreWalkedByTheirSize) {
       << twinops_last_error();
   EXPECT_EQ(e.written.out[1][5], 0.25f);
   EXPECT_EQ(e.written.found_inf[0], 0);
+}
+
+// Whichever GPU it was pinned for, beside memory that is not.
+TEST(PinnedMemory, IsTheCpus) {
+  Example e;
+  for (View* v : {&e.x0, &e.out0, &e.scale_view}) v->tensor.device = {kDLCUDAHost, 0};
+  e.x1.tensor.device = {kDLCUDAHost, 1};
+  ASSERT_EQ(e.call.run(), TWINOPS_OK) << twinops_last_error();
+  EXPECT_TRUE(std::string_view(e.call.report.row).starts_with("cpu/"));
+  EXPECT_EQ(e.written.out[0][0], 0.25f);
+  EXPECT_EQ(e.written.out[1][5], 0.25f);
+}
+TEST(PinnedMemory, IsExplainedAsTheCpus) {
+  std::vector<char> pinned(4096), plain(4096);
+  ASSERT_EQ(twinops_explain({kDLCUDAHost, 0}, pinned.data(), 4096, nullptr), TWINOPS_OK);
+  ASSERT_EQ(twinops_explain({kDLCPU, 0}, plain.data(), 4096, nullptr), TWINOPS_OK);
+  EXPECT_EQ(pinned, plain);
+}
+
+// A refusal leaves the library by another way than a call that is done.
+TEST(FloatingPointState, IsTheCallersAfterARefusal) {
+  constexpr struct {
+    const char* what;
+    void (*spoil)(Example&);
+    twinops_status status;
+  } kCalls[] = {
+      {"nothing", [](Example&) {}, TWINOPS_OK},
+      {"the operator", [](Example& e) { e.call.op = "nothing"; }, TWINOPS_INVALID_ARGUMENT},
+      {"an argument", [](Example& e) { e.call.remove("x"); }, TWINOPS_INVALID_ARGUMENT},
+      {"an attribute", [](Example& e) { e.call.set("reset", 1); }, TWINOPS_INVALID_ARGUMENT},
+      {"a shape", [](Example& e) { e.out1.reshape({6}); }, TWINOPS_INVALID_ARGUMENT},
+      {"the row", [](Example& e) { e.call.execution.row = "cuda"; }, TWINOPS_UNSUPPORTED}};
+  for (const HostMode& mode : kHostModes)
+    for (const auto& call : kCalls) {
+      Example e;
+      call.spoil(e);
+      const InHostMode host(mode);
+      const twinops_status status = e.call.run();
+      EXPECT_EQ(float_control(), mode.control) << mode.name << ", refused: " << call.what;
+      EXPECT_EQ(status, call.status) << call.what;
+    }
 }
 
 }  // namespace

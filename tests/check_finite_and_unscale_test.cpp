@@ -325,7 +325,7 @@ TEST(UnscaleRefusal, MoreAxesThanAnyoneNeeds) {
   std::int64_t stride = 1;
   for (int i = 16; i >= 0; --i) strides[i] = stride, stride = 2 * stride + 1;
   std::vector<float> x(static_cast<std::size_t>(stride), 1);
-  float scale = 1;
+  float scale = 2;  // which would change every element
   bool found = false;
   const Tensor view(x.data(), shape, kHost, strides);
   try {
@@ -335,6 +335,7 @@ TEST(UnscaleRefusal, MoreAxesThanAnyoneNeeds) {
     EXPECT_STREQ(error.what(),
                  "check_finite_and_unscale: out[0]: its strides need more than 16 axes");
   }
+  EXPECT_EQ(x, std::vector<float>(x.size(), 1)) << "something was written";
 }
 
 }  // namespace

@@ -1,47 +1,12 @@
 // The twinops command: crosscheck finds the twins equal, and finds a fault that is put in; info and
-// explain say what the library says. TWINOPS_COMMAND names another command than the build's.
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
-
-#include "tests/support/run_program.hpp"
+// explain say what the library says.
+#include "tests/support/twinops_command.hpp"
 #include "twinops/twinops.hpp"
 
 namespace twinops::test {
 namespace {
 
-std::string command() {
-  const char* asked = std::getenv("TWINOPS_COMMAND");
-  return "'" + std::string(asked != nullptr ? asked : TWINOPS_TEST_COMMAND) + "' ";
-}
 const std::string kFew = "crosscheck --max-elements 2000 ";
-
-std::string last_line(const std::string& text) {
-  const std::size_t end = text.find_last_not_of('\n');
-  return end == std::string::npos ? "" : text.substr(text.rfind('\n', end) + 1, end + 1);
-}
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// The file that --json writes, read as far as these tests need it.
-struct Json {
-  std::string path = testing::TempDir() + "crosscheck" + std::to_string(getpid()) + ".json";
-  std::string text() const {
-    std::ostringstream all;
-    all << std::ifstream(path).rdbuf();
-    return all.str();
-  }
-  long number(const std::string& key) const {  // the first of its name
-    const std::string t = text(), name = "\"" + key + "\": ";
-    const std::size_t at = t.find(name);
-    return at == std::string::npos ? -1 : std::atol(t.c_str() + at + name.size());
-  }
-  ~Json() { std::remove(path.c_str()); }
-};
 
 TEST(Crosscheck, FindsTheTwinsEqual) {
   const Json json;
@@ -50,6 +15,8 @@ TEST(Crosscheck, FindsTheTwinsEqual) {
   EXPECT_TRUE(contains(last_line(printed.text), " passed, 0 failed")) << printed.text;
   EXPECT_GT(json.number("passed"), 1000);
   EXPECT_EQ(json.number("failed"), 0);
+  EXPECT_EQ(json.number("seed"), 1);
+  EXPECT_TRUE(contains(json.text(), "\"version\": \"" + std::string(twinops_version()) + "\""));
   const std::string results = json.text();
   for (std::size_t i = 0; i < twinops_operator_count(); ++i)
     for (const std::string& row : available_rows()) {
@@ -97,14 +64,39 @@ TEST(Crosscheck, SelectsWhatIsAskedFor) {
 #endif
 }
 
+TEST(Crosscheck, SelectsCasesByName) {
+  const Printed all = run_program(command() + "crosscheck --op softmax --list");
+  const Printed some = run_program(command() + "crosscheck --op softmax --case 'masked' --list");
+  ASSERT_EQ(some.status, 0) << some.text;
+  std::istringstream lines(all.text);
+  std::string expected;
+  for (std::string line; std::getline(lines, line);)
+    if (contains(line, "masked")) expected += line + '\n';
+  EXPECT_FALSE(expected.empty());
+  EXPECT_EQ(some.text, expected);
+}
+
 TEST(Crosscheck, RefusesWhatThereIsNot) {
-  for (const std::string wrong : {"--op nothing", "--dtype float8", "--row cpu/mmx", "--threads -1",
-                                  "--seed", "--nothing", "--max-elements x"}) {
+  for (const std::string wrong :
+       {"--op nothing", "--dtype float8", "--row cpu/mmx", "--threads -1", "--seed", "--nothing",
+        "--max-elements x", "--case 'no such case'", "--case masked --record a",
+        "--json /dev/null/a.json", "--record /dev/null/a"}) {
     const Printed printed = run_program(command() + "crosscheck " + wrong);
     EXPECT_EQ(printed.status, 2) << wrong << ": " << printed.text;
     EXPECT_TRUE(contains(printed.text, "twinops: ")) << printed.text;
+    EXPECT_TRUE(contains(printed.text, "(twinops crosscheck --help tells more)")) << printed.text;
   }
-  EXPECT_EQ(run_program(command() + "nothing").status, 2);
+  const Printed printed = run_program(command() + "nothing");
+  EXPECT_EQ(printed.status, 2);
+  EXPECT_TRUE(contains(printed.text, "(twinops --help tells more)")) << printed.text;
+}
+
+// A row that is not known and a file that can be written: nothing is left of it.
+TEST(Crosscheck, LeavesNoFileOfWorkThatDidNotBegin) {
+  const Json json;
+  EXPECT_EQ(
+      run_program(command() + kFew + "--json '" + json.path + "' --record /dev/null/a").status, 2);
+  EXPECT_FALSE(json.is_there());
 }
 
 TEST(Info, NamesRowsOperatorsArgumentsAndAttributes) {

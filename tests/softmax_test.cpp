@@ -27,7 +27,8 @@ Row random_row(std::size_t n, double spread, unsigned seed) {
   for (float& x : row) x = static_cast<float>(normal(generator));
   return row;
 }
-twinops::Tensor tensor(const Row& row) {
+template <class R>
+twinops::Tensor tensor(R& row) {  // of constants: for an input
   return {row.data(), {static_cast<std::int64_t>(row.size())}};
 }
 Row run_row(const char* op, const Row& x, const char* masked_rows = "nan") {
@@ -283,8 +284,13 @@ std::string softmax_refusal(const twinops::Tensor& x, const twinops::Tensor& out
 }
 
 TEST(SoftmaxRefusals, EachHasItsMessage) {
-  float x[24] = {}, y[24] = {};
-  double d[24] = {};
+  struct {
+    float x[24], y[24];
+    double d[24];
+  } memory, before;
+  std::memset(&memory, 0xca, sizeof(memory));
+  std::memcpy(&before, &memory, sizeof(memory));
+  auto& [x, y, d] = memory;
   const twinops::Tensor x34(x, {3, 4});
   EXPECT_EQ(softmax_refusal(x34, {y, {3, 4}}, 2), "softmax: axis: expected -2 to 1; got 2");
   EXPECT_EQ(softmax_refusal(x34, {y, {3, 4}}, -3), "softmax: axis: expected -2 to 1; got -3");
@@ -307,6 +313,7 @@ TEST(SoftmaxRefusals, EachHasItsMessage) {
   twinops::Call types("softmax_grad");
   types.argument("y", x34).argument("dy", wide).argument("dx", dx);
   EXPECT_EQ(refusal(types), "softmax_grad: dy: expected the type of y, float32; got float64");
+  EXPECT_EQ(std::memcmp(&before, &memory, sizeof(memory)), 0) << "something was written";
 }
 
 }  // namespace

@@ -81,23 +81,22 @@ TEST(HostThreads, ManyCallAtOnce) {
 
 // A kernel's limit is one for all threads: none may take another's launch below what it needs.
 TEST(HostThreads, LaunchAKernelWithLittleAndWithMuchSharedMemory) {
-  for (const std::string& row : available_rows()) {
-    if (!row.starts_with("cuda")) continue;
-    std::atomic<int> bad{0};
-    std::vector<std::thread> threads;
-    for (const std::int64_t columns : {200000, 300000, 400000})
-      threads.emplace_back([&, columns] {
-        const Trial trial(long_rows(columns), kSeed);
-        const Outcome expected = proof::run(trial, "cpu/scalar");
-        for (int turn = 0; turn < 20; ++turn) try {
-            if (!equal(trial, expected, proof::run(trial, row))) ++bad;
-          } catch (const std::exception&) {
-            ++bad;
-          }
-      });
-    for (std::thread& t : threads) t.join();
-    EXPECT_EQ(bad, 0) << row;
-  }
+  const std::string row = available_rows().front();
+  if (!row.starts_with("cuda")) GTEST_SKIP() << "there is no GPU";
+  std::atomic<int> bad{0};
+  std::vector<std::thread> threads;
+  for (const std::int64_t columns : {200000, 300000, 400000})
+    threads.emplace_back([&, columns] {
+      const Trial trial(long_rows(columns), kSeed);
+      const Outcome expected = proof::run(trial, "cpu/scalar");
+      for (int turn = 0; turn < 20; ++turn) try {
+          if (!equal(trial, expected, proof::run(trial, row))) ++bad;
+        } catch (const std::exception&) {
+          ++bad;
+        }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(bad, 0) << row << ", seed " << kSeed;
 }
 
 // Errors are each thread's own.
@@ -109,7 +108,8 @@ TEST(HostThreads, EachHasItsOwnMessage) {
       const std::string name = "operator" + std::to_string(i);
       for (int turn = 0; turn < 200; ++turn) {
         twinops_run(name.c_str(), nullptr, 0, nullptr, 0, nullptr);
-        bad += twinops_last_error() != "no operator is named '" + name + "'";
+        bad += !std::string(twinops_last_error())
+                    .starts_with("no operator is named '" + name + "'; the operators are ");
       }
     });
   for (std::thread& t : threads) t.join();

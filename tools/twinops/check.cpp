@@ -94,13 +94,19 @@ Checker::Failure Checker::reference_failure(const std::string& op, const proof::
                                             const proof::Outcome& outcome) {
   if (Failure stray = proof::stray_write(trial, outcome.block)) return stray;
   if (golden_ == nullptr) return {};
-  return golden_failure({op, c.type, c.name}, trial, outcome);
+  return golden_failure(op, c, trial, outcome);
 }
 
-Checker::Failure Checker::golden_failure(const Golden::Key& key, const proof::Trial& trial,
-                                         const proof::Outcome& outcome) {
-  const auto found = golden_->digests.find(key);
-  if (found == golden_->digests.end()) return {};
+// A case that is not recorded fails where the file ought to have it: one that was given another
+// name, or is new.
+Checker::Failure Checker::golden_failure(const std::string& op, const proof::Case& c,
+                                         const proof::Trial& trial, const proof::Outcome& outcome) {
+  const auto found = golden_->digests.find({op, c.type, c.name});
+  if (found == golden_->digests.end()) {
+    const bool beyond = golden_->max_elements && c.elements > *golden_->max_elements;
+    if (beyond || recorded_.count({op, c.type}) == 0) return {};
+    return "no digest of it in " + options_.golden;
+  }
   ++golden_compared_;
   const std::uint64_t digest = proof::digest(trial, outcome.block, outcome.report);
   if (digest == found->second) return {};
@@ -119,7 +125,8 @@ void Checker::inject_fault(const proof::Trial& trial, const proof::Buffer& block
 }
 
 void Checker::finish() {
-  if (options_.max_elements) return;  // small cases alone may well be sparse
+  // Some cases alone may well be sparse.
+  if (options_.max_elements || !options_.name.empty()) return;
   for (Result& r : results_) {
     const auto found = shares_.find(&r);
     if (found == shares_.end() || found->second.elements < 1000) continue;

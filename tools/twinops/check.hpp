@@ -16,7 +16,9 @@ class Checker {
  public:
   // `golden` and `record`: nullptr, or the file to compare with and the one to fill in.
   Checker(const Options& options, std::uint64_t seed, const Golden* golden, Golden* record)
-      : options_(options), seed_(seed), golden_(golden), record_(record), fault_(options.fault) {}
+      : options_(options), seed_(seed), golden_(golden), record_(record), fault_(options.fault) {
+    if (golden != nullptr) recorded_ = recorded_types(*golden);
+  }
 
   void check(const std::string& op, const proof::Case& c);
   // After the last case of all sizes: fails the operators and types whose outputs were next to
@@ -36,13 +38,14 @@ class Checker {
                             const proof::Outcome& outcome);
   Failure row_failure(const std::string& op, const std::string& row, const proof::Case& c,
                       const proof::Trial& trial, const proof::Outcome& expected);
-  Failure golden_failure(const Golden::Key& key, const proof::Trial& trial,
+  Failure golden_failure(const std::string& op, const proof::Case& c, const proof::Trial& trial,
                          const proof::Outcome& outcome);
   void inject_fault(const proof::Trial& trial, const proof::Buffer& block);
 
   const Options& options_;
   const std::uint64_t seed_;
   const Golden* const golden_;
+  std::set<std::pair<std::string, std::string>> recorded_;  // operators and types in golden_
   Golden* const record_;
   std::string fault_;  // the row whose output is to be spoilt once; empty when that is done
   std::deque<Result> results_;

@@ -28,6 +28,7 @@ back with the scalar reference, and prints a table. Exit status: 0 all equal, 1 
   --op NAME[,..]       these operators alone
   --dtype TYPE[,..]    these element types alone: float16, ...; "mixed": lists of several types
   --row ROW[,..]       these kernel rows alone: cpu/avx2, cuda, cpu, ... (twinops info lists them)
+  --case TEXT          these cases alone: those whose names hold the text (--list shows names)
   --threads N[,N..]    numbers of CPU threads, 0 for OpenMP's own; default 1,3,0 (cases of more
                        than 4 million elements: the last number alone)
   --seed S             of the values; default 1

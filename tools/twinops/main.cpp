@@ -38,7 +38,9 @@ int main(int count, char** values) {
   try {
     return run({values + 1, values + count});
   } catch (const command::UsageError& error) {
-    std::fprintf(stderr, "twinops: %s (twinops --help tells more)\n", error.what());
+    const bool crosscheck = count > 1 && std::string(values[1]) == "crosscheck";
+    std::fprintf(stderr, "twinops: %s (twinops %s--help tells more)\n", error.what(),
+                 crosscheck ? "crosscheck " : "");
   } catch (const twinops::Error& error) {
     std::fprintf(stderr, "twinops: %s\n", error.what());
     return error.status == TWINOPS_INVALID_ARGUMENT ? 2 : 1;

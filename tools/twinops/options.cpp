@@ -74,7 +74,7 @@ void choose_cases(const Asked& asked, Options& options) {
   std::size_t left = 0;
   for (Options::Selected& selected : options.operators) {
     std::erase_if(selected.cases, [&](const proof::Case& c) {
-      return !has(chosen_types, c.type) ||
+      return !has(chosen_types, c.type) || c.name.find(options.name) == std::string::npos ||
              (options.max_elements && c.elements > *options.max_elements);
     });
     std::stable_sort(selected.cases.begin(), selected.cases.end(),
@@ -140,8 +140,8 @@ Options read_options(const Arguments& arguments) {
       options.list = true;
       continue;
     }
-    const Names known{"--op",           "--dtype", "--row",    "--threads", "--seed",
-                      "--max-elements", "--json",  "--record", "--golden"};
+    const Names known{"--op",   "--dtype",        "--row",  "--case",   "--threads",
+                      "--seed", "--max-elements", "--json", "--record", "--golden"};
     if (const auto equals = name.find('='); equals != std::string::npos) {
       value = name.substr(equals + 1);
       name.resize(equals);
@@ -154,6 +154,7 @@ Options read_options(const Arguments& arguments) {
     if (name == "--op") asked.ops = split(value);
     if (name == "--dtype") asked.types = split(value);
     if (name == "--row") asked.rows = split(value);
+    if (name == "--case") options.name = value;
     if (name == "--json") options.json = value;
     if (name == "--record") options.record = value;
     if (name == "--golden") options.golden = value;
@@ -165,6 +166,8 @@ Options read_options(const Arguments& arguments) {
         options.threads.push_back(read_number<int>(name, n, 0));
     }
   }
+  if (!options.record.empty() && !options.name.empty())
+    throw UsageError("--record: a file holds all cases of a type; --case would leave some out");
   choose_cases(asked, options);
   choose_rows(asked, options);
   return options;

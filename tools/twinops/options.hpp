@@ -20,6 +20,7 @@ struct Options {
   std::vector<int> threads{1, 3, 0};
   std::optional<std::uint64_t> seed;
   std::optional<std::int64_t> max_elements;
+  std::string name;                  // what a case's name must hold; empty: anything
   std::string json, record, golden;  // file names; empty: none
   std::string fault;                 // the row that TWINOPS_CROSSCHECK_FAULT names; for tests
   bool list = false, help = false;

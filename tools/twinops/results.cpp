@@ -59,12 +59,17 @@ void print_table(std::FILE* file, const std::deque<Result>& results) {
   }
 }
 
-void write_json(const std::string& name, const std::deque<Result>& results) {
+void write_json(const std::string& name, const Summary& summary,
+                const std::deque<Result>& results) {
   std::FILE* file = std::fopen(name.c_str(), "w");
   if (file == nullptr) throw std::runtime_error("cannot write " + name);
-  const Totals t = totals(results);
-  std::fprintf(file, "{\"passed\": %lld, \"failed\": %lld, \"results\": [",
-               static_cast<long long>(t.passed), static_cast<long long>(t.failed));
+  std::fprintf(file,
+               "{\"version\": \"%s\", \"seed\": %llu, \"passed\": %lld, \"failed\": %lld, "
+               "\"stale_digests\": %lld, \"results\": [",
+               escaped(summary.version).c_str(), static_cast<unsigned long long>(summary.seed),
+               static_cast<long long>(summary.totals.passed),
+               static_cast<long long>(summary.totals.failed),
+               static_cast<long long>(summary.stale_digests));
   const char* separator = "\n";
   for (const Result& r : results) {
     std::fprintf(file,

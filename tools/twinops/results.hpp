@@ -26,8 +26,16 @@ struct Totals {
 };
 Totals totals(const std::deque<Result>& results);
 
+// What stands before the results.
+struct Summary {
+  std::string version;
+  std::uint64_t seed;
+  Totals totals;               // `failed` counts stale digests too
+  std::int64_t stale_digests;  // of a golden file: they belong to no case
+};
+
 void print_table(std::FILE* file, const std::deque<Result>& results);
 // Throws std::runtime_error if the file cannot be written.
-void write_json(const std::string& file, const std::deque<Result>& results);
+void write_json(const std::string& file, const Summary& summary, const std::deque<Result>& results);
 
 }  // namespace command

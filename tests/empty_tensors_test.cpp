@@ -1,0 +1,113 @@
+// Single tensors without elements, which have no memory either: every operator takes NULL for them,
+// on every row. (Empty members of lists: tools/proof.)
+#include <gtest/gtest.h>
+
+#include "tests/support/dropout_row.hpp"
+#include "tests/support/raw_call.hpp"
+
+namespace twinops::test {
+namespace {
+
+constexpr DLDataType kU32{kDLUInt, 32, 1};
+
+struct Given {
+  const char* name;
+  DLDataType type;
+  std::vector<std::int64_t> shape;
+};
+struct EmptyCall {
+  const char* op;
+  std::vector<Given> arguments;
+};
+
+std::vector<EmptyCall> calls() {
+  return {
+      {"check_finite_and_unscale",
+       {{"x", kF32, {0}}, {"scale", kF32, {}}, {"out", kF32, {0}}, {"found_inf", kBoolType, {}}}},
+      {"update_loss_scaling",
+       {{"x", kF16, {0, 3}},
+        {"found_inf", kBoolType, {}},
+        {"scale", kF32, {}},
+        {"good_steps", kI32, {}},
+        {"bad_steps", kI32, {}},
+        {"out", kF16, {0, 3}},
+        {"scale_out", kF32, {}},
+        {"good_steps_out", kI32, {}},
+        {"bad_steps_out", kI32, {}}}},
+      {"dropout", {{"x", kF32, {0}}, {"y", kF32, {0}}, {"mask", kU32, {0}}}},
+      {"dropout", {{"x", kF16, {0, 4}}, {"y", kF16, {0, 4}}, {"seeds", kI64, {0}}}},
+      {"dropout_grad", {{"dy", kF32, {4, 0}}, {"dx", kF32, {4, 0}}, {"mask", kU8, {4, 0}}}},
+      {"bias_dropout_residual",
+       {{"x", kF32, {8, 0}}, {"bias", kF32, {0}}, {"residual", kF32, {8, 0}}, {"y", kF32, {8, 0}}}},
+      {"bias_dropout_residual",
+       {{"x", kF32, {0, 8}}, {"bias", kF32, {8}}, {"y", kF32, {0, 8}}, {"mask", kU8, {0, 8}}}},
+      {"bias_dropout_residual_grad",
+       {{"dy", kF32, {8, 0}}, {"dx", kF32, {8, 0}}, {"dbias", kF32, {0}}}},
+      {"philox_words", {{"words", kU32, {0}}}},
+      {"uniform", {{"out", kF32, {3, 0}}}},
+      {"random_projection", {{"x", kF32, {0, 8}}, {"y", kF32, {0, 3}}}},
+      {"random_projection", {{"x", kF32, {8, 3}}, {"y", kF32, {8, 0}}}},
+      {"random_projection_grad", {{"dy", kF32, {0, 3}}, {"dx", kF32, {0, 8}}}},
+      {"random_projection_grad", {{"dy", kF32, {8, 3}}, {"dx", kF32, {8, 0}}}},
+      {"softmax", {{"x", kF32, {0, 4}}, {"out", kF16, {0, 4}}, {"mask", kU8, {0, 4}}}},
+      {"softmax", {{"x", kF32, {4, 0}}, {"out", kF32, {4, 0}}, {"lengths", kI32, {4}}}},
+      {"log_softmax", {{"x", kF64, {0}}, {"out", kF64, {0}}}},
+      {"softmax_grad", {{"y", kF32, {0, 4}}, {"dy", kF32, {0, 4}}, {"dx", kF32, {0, 4}}}},
+      {"log_softmax_grad", {{"y", kF16, {4, 0}}, {"dy", kF16, {4, 0}}, {"dx", kF16, {4, 0}}}},
+      {"softmax_dropout",
+       {{"x", kF32, {0, 4}},
+        {"y", kF32, {0, 4}},
+        {"probabilities", kF32, {0, 4}},
+        {"dropout_mask", kU32, {0}}}},
+      {"softmax_dropout_grad",
+       {{"probabilities", kF32, {4, 0}}, {"dy", kF32, {4, 0}}, {"dx", kF32, {4, 0}}}},
+  };
+}
+
+class EmptyTensors : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(EveryRow, EmptyTensors, testing::ValuesIn(available_rows()), test_name);
+
+TEST_P(EmptyTensors, NeedNoMemory) {
+  const bool on_gpu = GetParam().starts_with("cuda");
+  const DLDevice device{on_gpu ? kDLCUDA : kDLCPU, 0};
+  for (const EmptyCall& empty : calls()) {
+    const OnDevice<double> memory(GetParam(), std::vector<double>(80, 1));
+    const auto slots = static_cast<double*>(memory.tensor({80}).dlpack().data);
+    std::deque<View> views;
+    RawCall call(empty.op);
+    for (const Given& given : empty.arguments) {
+      double* const slot = slots + 8 * views.size();
+      const bool none = elements_of(given.shape) == 0;
+      views.emplace_back(none ? nullptr : slot, given.type, given.shape,
+                         std::vector<std::int64_t>{}, device);
+      call.add(given.name, views.back());
+    }
+    call.execution.row = GetParam().c_str();
+    ASSERT_EQ(call.run(), TWINOPS_OK) << twinops_last_error();
+    EXPECT_EQ(call.report.row, GetParam()) << empty.op;
+    EXPECT_EQ(twinops_synchronize(device), TWINOPS_OK) << empty.op << twinops_last_error();
+  }
+}
+
+// Sums of nothing are written all the same.
+TEST_P(EmptyTensors, HaveSumsOfNothing) {
+  const DLDevice device{GetParam().starts_with("cuda") ? kDLCUDA : kDLCPU, 0};
+  const auto none = [&](std::vector<std::int64_t> shape) {
+    return Tensor(static_cast<float*>(nullptr), std::move(shape), device);
+  };
+  Floats sums(24, 5), few(7, 5);
+  const OnDevice sums_at(GetParam(), sums), few_at(GetParam(), few);
+  const Execution execution{.row = GetParam()};
+  bias_dropout_residual_grad(none({0, 7}), none({0, 7}), few_at.tensor({7}), {}, {}, execution);
+  few_at.read(few);
+  EXPECT_EQ(few, Floats(7, 0));
+  Call("random_projection")
+      .argument("x", none({8, 0}))
+      .argument("y", sums_at.tensor({8, 3}))
+      .run(execution);
+  sums_at.read(sums);
+  EXPECT_EQ(sums, Floats(24, 0));
+}
+
+}  // namespace
+}  // namespace twinops::test
