@@ -37,12 +37,14 @@ namespace twinops {
 // Threads of a block of simple short rows whose lanes have two packs or more: so many that a block
 // takes about 4 kB. With 64 in place of 128 float16 has 0.98 in place of 0.97 of the copy rate at
 // 64, 256, 512 and 1024 columns, float32 0.99 in place of 0.97 at 512; with 32 in place of 64
-// float32 has 1.00 in place of 0.98 at 1024. Gradients and staged rows, and those of one pack, lose
-// up to a quarter.
+// float32 in whole packs has 1.00 in place of 0.98 at 1024, but begun anywhere 0.96 in place of
+// 0.99 at 257 and its log_softmax 0.85. Gradients and staged rows, and those of one pack, lose up
+// to a quarter.
 template <class Job, class S>
 constexpr int short_threads() {
   if (!Job::kSimple || S::kElements < 2 * S::kPack) return kShortThreads;
-  return S::kPack == 4 && S::kElements > 16 ? kShortThreads / 4 : kShortThreads / 2;
+  const bool alone = S::kPack == 4 && S::kElements > 16 && !S::kRagged;  // of its warp
+  return alone ? kWarp : kShortThreads / 2;
 }
 
 // Blocks of kShortThreads on a multiprocessor, with as many registers a thread as that leaves: 56
@@ -51,13 +53,13 @@ constexpr int short_threads() {
 // 80, found by trying one block more and one less (float16's log_softmax of 513 columns, 40
 // elements a lane: 0.73 with six blocks, 0.76 with seven, 0.85 with eight). sm_75 holds 1024
 // threads, sm_86 and sm_87 16 blocks. Up to 16 elements of float32 do with 40 registers
-// (log_softmax at 64 0.95 to 0.98, at 128 0.96 to 1.00, at 256 0.98 to 0.99); more of them in
-// blocks of a warp, of which every GPU has room for 16, with as many as they like. Other kernels
-// are left alone, by a 0: a 1 gives them up to 128 registers (log_softmax of float32 at 64 0.97 to
-// 0.93). But for masks that are read in packs of 16 bits: with the 70 registers that kernels would
-// have there are too few warps to wait for x and for them (bfloat16 under bytes at 128 to 512
-// columns 0.98 and 0.80 on an H100, under float32 numbers 0.80 and 0.74; with 64 registers 0.85 and
-// 0.90).
+// (log_softmax at 64 0.95 to 0.98, at 128 0.96 to 1.00, at 256 0.98 to 0.99), begun anywhere up to
+// 12 (16 would spill: 200 columns 0.98 to 0.89); more of them in blocks of a warp, of which every
+// GPU has room for 16, with as many as they like. Other kernels are left alone, by a 0: a 1 gives
+// them up to 128 registers (log_softmax of float32 at 64 0.97 to 0.93). But for masks that are read
+// in packs of 16 bits: with the 70 registers that kernels would have there are too few warps to
+// wait for x and for them (bfloat16 under bytes at 128 to 512 columns 0.98 and 0.80 on an H100,
+// under float32 numbers 0.80 and 0.74; with 64 registers 0.85 and 0.90).
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 800 || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870)
 inline constexpr int kMostShortBlocks = 8;
 #else
@@ -68,7 +70,8 @@ constexpr int short_blocks() {
   constexpr int kBlocks = kShortThreads / short_threads<Job, S>();
   if (!Job::kSimple) return S::kPack == 8 && !S::kRagged ? kMostShortBlocks : 0;
   if (short_threads<Job, S>() == kWarp) return 16;
-  if (S::kPack == 4 && S::kElements <= 16 && kMostShortBlocks > 8) return kBlocks * 12;
+  if (S::kPack == 4 && S::kElements <= (S::kRagged ? 12 : 16) && kMostShortBlocks > 8)
+    return kBlocks * 12;
   if (S::kElements <= 32) return kBlocks * kMostShortBlocks;
   if (S::kElements <= 40) return kBlocks * 8;
   return kBlocks * (S::kElements > 48 && S::kRagged && S::kEdges > 2 ? 5 : 6);

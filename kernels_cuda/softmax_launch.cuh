@@ -187,7 +187,7 @@ void launch_softmax(const Job& job, Execution& execution) {
     if (job.is_simple() ? launch_staged<kLog>(job.simple(), execution)
                         : !job.plain && launch_staged<kLog>(job, execution))
       return;
-  constexpr bool kShortSimple = kSimple || (V == 4 && !kRagged && kSameType);
+  constexpr bool kShortSimple = kSimple || V == 4;
   if (job.rows.length <= kFoldChunk)
     return with_simple<kShortSimple>(
         job, [&](const auto& it) { launch_short<kLog, V, kRagged>(it, execution); });

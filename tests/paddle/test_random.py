@@ -223,7 +223,10 @@ def test_the_trackers_seeds_have_offsets_of_their_own():
 def test_a_seed_for_a_tracker_leaves_programs_alone():
     from paddle.distributed.fleet.meta_parallel import get_rng_state_tracker
 
-    program = paddle.jit.to_static(lambda x: F.dropout(x, 0.5), full_graph=True)
+    @paddle.jit.to_static(full_graph=True)
+    def program(x):
+        return F.dropout(x, 0.5)
+
     x, tracker = paddle.ones([64]), get_rng_state_tracker()
     paddle.seed(5)
     first, second = program(x).numpy(), program(x).numpy()
