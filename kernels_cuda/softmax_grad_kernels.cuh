@@ -56,8 +56,8 @@ inline constexpr int kGradWarps = 64 /
 
 // What a warp does whose block is alone with its rows. S: how its chunk lies in lanes; kWhole: all
 // of it is the row's, and the compiler knows.
-template <bool kLog, class S, LastChunk kLast, bool kWhole, class In, class Out>
-__device__ __forceinline__ void take_grad_rows(const GradJob<In, Out>& job, int chunk,
+template <bool kLog, class S, LastChunk kLast, bool kWhole, class In, class Out, int kAxes>
+__device__ __forceinline__ void take_grad_rows(const GradJob<In, Out, kAxes>& job, int chunk,
                                                compute_t<In>* sums) {
   using F = compute_t<In>;
   constexpr int V = S::kPack;
@@ -88,9 +88,9 @@ __device__ __forceinline__ void take_grad_rows(const GradJob<In, Out>& job, int 
 // A chunk a warp, the row in the registers of a block. Last: how the last chunk lies, where that is
 // taken apart.
 template <bool kLog, class In, class Out, class S, LastChunk kLast = LastChunk::alike,
-          class Last = S>
+          class Last = S, int kAxes = kFewAxes>
 __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
-    grad_row_kernel(const __grid_constant__ GradJob<In, Out> job) {
+    grad_row_kernel(const __grid_constant__ GradJob<In, Out, kAxes> job) {
   constexpr bool kTail = kLast == LastChunk::along;
   __shared__ compute_t<In> sums[kGradWarps<In, S::kPack> + kTail];
   if constexpr (kLast != LastChunk::apart) {

@@ -46,17 +46,24 @@ bool launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Exec
     return launch_grad_clusters<In>(grad_cluster_kernel<kLog, In, Out, S>, job, plan,
                                     fetched_bytes<In, S>(static_cast<std::size_t>(plan.warps)),
                                     execution);
-  launch_rows(execution, grad_row_kernel<kLog, In, Out, S>, grid_of(job.rows.rows),
-              static_cast<unsigned>(plan.warps * kWarp), 0, 1, job);
-  return true;
+  const auto alone = [&]<int kAxes>(const GradJob<In, Out, kAxes>& it) {
+    launch_rows(execution, grad_row_kernel<kLog, In, Out, S, LastChunk::alike, S, kAxes>,
+                grid_of(job.rows.rows), static_cast<unsigned>(plan.warps * kWarp), 0, 1, it);
+    return true;
+  };
+  if constexpr (S::kRagged && sizeof(In) == 2 && std::is_same_v<In, Out>)
+    if (job.rows.outer.rank <= 1) return alone(job.in_one_axis());
+  return alone(job);
 }
 
 // A block a row whose last chunk is not whole, and is better taken otherwise than the others
-// (row_tail.cuh); false if it is not. The job is of 16 bits, in packs. Float16's logarithm does
-// better with packs of all slots than with two a lane (10 540 columns 0.90 and 0.84 of the copy
-// rate); softmax_grad of few chunks needs none of it.
+// (row_tail.cuh); false if it is not. The job is of 16 bits, in packs, along one axis: counting
+// along more takes what ragged rows have no instructions for (float16 at 15 337 columns 1.03 to
+// 0.90 of the copy rate, the logarithm and bfloat16 by less). Float16's logarithm does better with
+// packs of all slots than with two a lane (10 540 columns 0.90 and 0.84); softmax_grad of few
+// chunks needs none of it.
 template <bool kLog, class S, class In>
-bool launch_last_grad_chunk(const GradJob<In, In>& job, Execution& execution) {
+bool launch_last_grad_chunk(const GradJob<In, In, 1>& job, Execution& execution) {
   constexpr int kMost = 16;
   constexpr bool kTwo = !kLog || std::is_same_v<In, bfloat16>;
   const auto left = static_cast<int>(job.rows.length % kFoldChunk);
@@ -64,7 +71,7 @@ bool launch_last_grad_chunk(const GradJob<In, In>& job, Execution& execution) {
   const auto whole = static_cast<int>(job.rows.length / kFoldChunk);
   const auto launch = [&]<LastChunk kLast, class Last>(TypeTag<Last>) {
     const int warps = whole + (kLast == LastChunk::apart);
-    launch_rows(execution, grad_row_kernel<kLog, In, In, S, kLast, Last>, grid_of(job.rows.rows),
+    launch_rows(execution, grad_row_kernel<kLog, In, In, S, kLast, Last, 1>, grid_of(job.rows.rows),
                 static_cast<unsigned>(warps * kWarp), 0, 1, job);
     return true;
   };
@@ -118,7 +125,8 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
   const bool two = kTwoBlocks && job.rows.length <= 15 * kFoldChunk;
   const int of_block = two ? 10 : std::min(kWarps, 16);
   if constexpr (V == 8 && std::is_same_v<In, Out>)
-    if (launch_last_grad_chunk<kLog, S>(job, execution)) return;
+    if (job.rows.outer.rank <= 1 && launch_last_grad_chunk<kLog, S>(job.in_one_axis(), execution))
+      return;
   ChunkRows plan{};
   const auto plans = [&](int of_block, int of_warp) {
     return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);

@@ -9,15 +9,30 @@
 
 namespace twinops {
 
-template <class In, class Out>
+template <class In, class Out, int kAxes = kFewAxes>
 struct GradJob {
   const In* y;
   const In* dy;
   const In* y_end;
   const In* dy_end;
   Out* dx;
-  Rows<3, kFewAxes> rows;
+  Rows<3, kAxes> rows;
   compute_t<In> scale;
+
+  // The same of rows that lie along no more than one axis.
+  GradJob<In, Out, 1> in_one_axis() const {
+    const auto& stride = rows.outer.stride;
+    return {y,
+            dy,
+            y_end,
+            dy_end,
+            dx,
+            {rows.rows,
+             rows.length,
+             {rows.step[0], rows.step[1], rows.step[2]},
+             {rows.outer.rank, {rows.rows}, {{stride[0][0]}, {stride[1][0]}, {stride[2][0]}}}},
+            scale};
+  }
 };
 
 // Not inlined: it is rare, and would be most of a kernel's code.
