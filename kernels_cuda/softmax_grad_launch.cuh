@@ -59,13 +59,12 @@ bool launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Exec
 // A block a row whose last chunk is not whole, and is better taken otherwise than the others
 // (row_tail.cuh); false if it is not. The job is of 16 bits, in packs, along one axis: counting
 // along more takes what ragged rows have no instructions for (float16 at 15 337 columns 1.03 to
-// 0.90 of the copy rate, the logarithm and bfloat16 by less). Float16's logarithm does better with
-// packs of all slots than with two a lane (10 540 columns 0.90 and 0.84); softmax_grad of few
-// chunks needs none of it.
+// 0.90 of the copy rate, the logarithm and bfloat16 by less). Logarithms do better with
+// packs of all slots than with two a lane (10 540 columns, float16 0.90 and 0.84, bfloat16 0.91 and
+// 0.83); softmax_grad of few chunks needs none of it.
 template <bool kLog, class S, class In>
 bool launch_last_grad_chunk(const GradJob<In, In, 1>& job, Execution& execution) {
   constexpr int kMost = 16;
-  constexpr bool kTwo = !kLog || std::is_same_v<In, bfloat16>;
   const auto left = static_cast<int>(job.rows.length % kFoldChunk);
   if (left == 0 || job.rows.length > kMost * kFoldChunk + TailShare::kSlots) return false;
   const auto whole = static_cast<int>(job.rows.length / kFoldChunk);
@@ -82,7 +81,7 @@ bool launch_last_grad_chunk(const GradJob<In, In, 1>& job, Execution& execution)
     if (whole == kMost) return false;
     if (left <= kFoldChunk / 4)
       return launch.template operator()<kApart>(TypeTag<Share<kWarp, 1, S::kPack, true>>());
-    if constexpr (kTwo)
+    if constexpr (!kLog)
       if (left <= kFoldChunk / 2)
         return launch.template operator()<kApart>(TypeTag<Share<kWarp, 2, S::kPack, true>>());
     return (kLog || whole >= 8) && launch.template operator()<kApart>(TypeTag<S>());
