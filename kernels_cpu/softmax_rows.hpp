@@ -157,8 +157,8 @@ class SoftmaxRows {
       if (c < kWaiting) return kept.weights + c * kFoldChunk;
     return nullptr;
   }
-  // Rows as many at once as are short enough for it. Returns the first that is left. Not inlined:
-  // beside the other's code that of plain rows came out slower.
+  // Rows as many at once as are short enough for it. Returns the first that is left. Not inlined,
+  // so that plain rows' loops are compiled as if there were no others.
   template <bool kPlain>
   [[gnu::noinline]] std::int64_t row_groups(std::int64_t begin, std::int64_t end) const {
     using Group = SoftmaxRowGroup<Isa, kLog, In, typename Sink::Element>;
