@@ -61,8 +61,6 @@ struct MaskedRow {
   template <class Put>
   TWINOPS_INLINE void masked(std::int64_t first, int n, Put&& put) const {
     const V scale(static_cast<Compute>(a->scale)), out(-kInfinity<Compute>);
-    const auto added = [&](V m, V value)
-                           TWINOPS_INLINE_BODY { return scaled_and_masked(value, scale, m); };
     switch (a->mask.kind) {
       case RowMask::Kind::none:
         read_chunk(x, first, n, In{},
@@ -77,13 +75,13 @@ struct MaskedRow {
         break;
       case RowMask::Kind::added:
         with_mask<In>(first, n, put, [&](const In* m, V value) TWINOPS_INLINE_BODY {
-          return added(load<Isa>(m), value);
+          return scaled_and_masked(value, scale, load<Isa>(m));
         });
         break;
       case RowMask::Kind::added_float32:
         if constexpr (sizeof(In) == 2)
           with_mask<float>(first, n, put, [&](const float* m, V value) TWINOPS_INLINE_BODY {
-            return added(load<Isa>(m), value);
+            return scaled_and_masked(value, scale, load<Isa>(m));
           });
     }
   }

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "kernels_cpu/across.hpp"
-#include "numerics/softmax_lanes.hpp"
+#include "kernels_cpu/softmax_chunk.hpp"
 
 namespace twinops {
 
@@ -22,14 +22,41 @@ class SoftmaxRowGroup {
   using Compute = compute_t<In>;
   using V = Vec<Compute, Isa>;
   static constexpr int kRows = V::kLanes;
+  static constexpr auto kAll = static_cast<std::uint32_t>((std::uint64_t{1} << kRows) - 1);
 
   // cold: no cache holds the outputs yet.
   explicit SoftmaxRowGroup(bool cold) : cold_(cold) {}
 
-  // The first `columns` elements, 1 to kGroupColumns, of kRows rows, which begin at x and out.
+  // All of kRows rows of `columns` elements, 1 to kGroupColumns, which begin at x and out. Returns
+  // a bit for each row that is not an ordinary one; of those nothing is written.
+  TWINOPS_INLINE std::uint32_t run_plain(int columns, const In* const* x, Out* const* out) {
+    return run(columns, x, out, [&](int r, Compute* to, int) TWINOPS_INLINE_BODY {
+      return read_plain(x[r], columns, to);
+    });
+  }
+  // The same of rows from `first` on under scale and masks. `columns`: how many are written, as
+  // many as count of the row of which the most do.
+  TWINOPS_INLINE std::uint32_t run_masked(const SoftmaxArguments& a, std::int64_t first,
+                                          const In* const* x, Out* const* out, int& columns) {
+    // Not as MaskedRows: a copy of one waits for the stores that made it (64 floats 30 to 43 ns).
+    int used[kRows];
+    std::int64_t mask_at[kRows];
+    columns = 0;
+    for (int r = 0; r < kRows; ++r) {
+      const auto row = masked_row<In, Isa>(a, first + r, x[r] - static_cast<const In*>(a.x));
+      mask_at[r] = row.mask_at;
+      used[r] = row.used(0);
+      if (used[r] > columns) columns = used[r];
+    }
+    if (columns == 0) return kAll;
+    return run(columns, x, out, [&](int r, Compute* to, int pitch) TWINOPS_INLINE_BODY {
+      return SoftmaxChunk<Isa, In>::row_of_group(a, x[r], used[r], mask_at[r], to, pitch);
+    });
+  }
+
+ private:
   // read(r, to, pitch) puts what softmax is taken of row r there, -infinity beyond it up to
-  // `pitch`, and returns the greatest of it. Returns a bit for each row that is not an ordinary
-  // one; of those nothing is written.
+  // `pitch`, and returns the greatest of it.
   template <class Read>
   TWINOPS_INLINE std::uint32_t run(int columns, const In* const* x, Out* const* out, Read&& read) {
     const int pitch = padded<Compute, Isa>(columns);
@@ -77,7 +104,7 @@ class SoftmaxRowGroup {
     return special;
   }
 
-  // `read` of rows as they lie in x.
+  // A row as it lies in x.
   TWINOPS_INLINE static V read_plain(const In* x, int columns, Compute* to) {
     if (columns < V::kLanes) {
       alignas(64) In few[V::kLanes];
@@ -102,7 +129,6 @@ class SoftmaxRowGroup {
     return max;
   }
 
- private:
   // Not inlined: it is rare.
   [[gnu::noinline]] static std::uint32_t nans_of(V v) {
     alignas(64) Compute lanes[kRows];

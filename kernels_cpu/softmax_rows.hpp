@@ -173,42 +173,18 @@ class SoftmaxRows {
         x[r] = static_cast<const In*>(a_.x) + offsets.of[1];
         out[r] = sink_.view(offsets.of[0]).data;
       }
+      int columns = length;
       std::uint32_t special;
-      if constexpr (kPlain) {
-        special = group.run(length, x, out, [&](int r, Compute* to, int) TWINOPS_INLINE_BODY {
-          return Group::read_plain(x[r], length, to);
-        });
-      } else {
-        special = masked_group(group, begin, x, out);
-      }
+      if constexpr (kPlain)
+        special = group.run_plain(length, x, out);
+      else
+        special = group.run_masked(a_, begin, x, out, columns);
+      if (columns != length)
+        for (std::uint32_t left = Group::kAll & ~special; left != 0; left &= left - 1)
+          write_rest(at(begin + __builtin_ctz(left)), 0, columns);
       for (; special != 0; special &= special - 1) short_row(begin + __builtin_ctz(special));
     }
     return begin;
-  }
-  // What lies beyond the columns that count of every row is not computed.
-  template <class Group, class Out>
-  TWINOPS_INLINE std::uint32_t masked_group(Group& group, std::int64_t begin, const In* const* x,
-                                            Out* const* out) const {
-    constexpr int kRows = Group::kRows;
-    constexpr auto kAll = static_cast<std::uint32_t>((std::uint64_t{1} << kRows) - 1);
-    // Not as MaskedRows: a copy of one waits for the stores that made it (64 floats 30 to 43 ns).
-    int used[kRows], columns = 0;
-    std::int64_t mask_at[kRows];
-    for (int r = 0; r < kRows; ++r) {
-      const auto row = masked_row<In, Isa>(a_, begin + r, x[r] - static_cast<const In*>(a_.x));
-      mask_at[r] = row.mask_at;
-      used[r] = row.used(0);
-      if (used[r] > columns) columns = used[r];
-    }
-    if (columns == 0) return kAll;
-    const std::uint32_t special =
-        group.run(columns, x, out, [&](int r, Compute* to, int pitch) TWINOPS_INLINE_BODY {
-          return Chunk::row_of_group(a_, x[r], used[r], mask_at[r], to, pitch);
-        });
-    if (columns != a_.rows.length)
-      for (std::uint32_t left = kAll & ~special; left != 0; left &= left - 1)
-        write_rest(at(begin + __builtin_ctz(left)), 0, columns);
-    return special;
   }
   TWINOPS_INLINE Row at(std::int64_t index) const {
     const RowOffsets<2> offsets = row_offsets(a_.rows.outer, index);

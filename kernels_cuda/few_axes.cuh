@@ -18,8 +18,8 @@ namespace twinops {
 inline constexpr int kFewAxes = 4, kSoftmaxAxes = 3;
 
 // The same rows, which lie along no more than kAxes axes.
-template <int kAxes, int N>
-Rows<N, kAxes> in_axes(const Rows<N>& rows) {
+template <int kAxes, int N, int kGiven>
+Rows<N, kAxes> in_axes(const Rows<N, kGiven>& rows) {
   Rows<N, kAxes> few{rows.rows, rows.length, {}, {}};
   std::copy_n(rows.step, N, few.step);
   few.outer.rank = rows.outer.rank;

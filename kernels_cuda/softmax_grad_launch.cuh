@@ -59,9 +59,9 @@ bool launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Exec
 // A block a row whose last chunk is not whole, and is better taken otherwise than the others
 // (row_tail.cuh); false if it is not. The job is of 16 bits, in packs, along one axis: counting
 // along more takes what ragged rows have no instructions for (float16 at 15 337 columns 1.03 to
-// 0.90 of the copy rate, the logarithm and bfloat16 by less). Logarithms do better with
-// packs of all slots than with two a lane (10 540 columns, float16 0.90 and 0.84, bfloat16 0.91 and
-// 0.83); softmax_grad of few chunks needs none of it.
+// 0.90 of the copy rate, the logarithm and bfloat16 by less). Logarithms do better with packs of
+// all slots than with two a lane (10 540 columns, float16 0.90 and 0.84, bfloat16 0.91 and 0.83);
+// softmax_grad of few chunks needs none of it.
 template <bool kLog, class S, class In>
 bool launch_last_grad_chunk(const GradJob<In, In, 1>& job, Execution& execution) {
   constexpr int kMost = 16;

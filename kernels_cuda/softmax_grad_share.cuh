@@ -21,17 +21,7 @@ struct GradJob {
 
   // The same of rows that lie along no more than one axis.
   GradJob<In, Out, 1> in_one_axis() const {
-    const auto& stride = rows.outer.stride;
-    return {y,
-            dy,
-            y_end,
-            dy_end,
-            dx,
-            {rows.rows,
-             rows.length,
-             {rows.step[0], rows.step[1], rows.step[2]},
-             {rows.outer.rank, {rows.rows}, {{stride[0][0]}, {stride[1][0]}, {stride[2][0]}}}},
-            scale};
+    return {y, dy, y_end, dy_end, dx, in_axes<1>(rows), scale};
   }
 };
 

@@ -23,7 +23,7 @@ bool is_choice(std::string_view choices, std::string_view word) {
 template <class Infos>
 std::string names_of(const Infos& infos) {
   std::string text;
-  for (const auto& info : infos) text += (text.empty() ? "" : ", ") + std::string(info.name);
+  for (const auto& info : infos) add_name(text, info.name);
   return text.empty() ? "none" : text;
 }
 

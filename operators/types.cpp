@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "operators/names.hpp"
+
 namespace twinops {
 DLDataType to_dlpack(Type type) {
   const TypeRow& row = kTypes[static_cast<int>(type)];
@@ -27,7 +29,7 @@ std::string describe(double value) {
 std::string TypeSet::describe() const {
   std::string text;
   for (int i = 0; i < kTypeCount; ++i)
-    if (has(static_cast<Type>(i))) text += (text.empty() ? "" : ", ") + std::string(kTypes[i].name);
+    if (has(static_cast<Type>(i))) add_name(text, kTypes[i].name);
   return text;
 }
 

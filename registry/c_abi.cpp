@@ -112,8 +112,7 @@ Device device_of_memory(DLDevice device) {
 
 std::string names_of_operators() {
   std::string names;
-  for (const Operator& op : operators())
-    names += (names.empty() ? "" : ", ") + std::string(op.info->name);
+  for (const Operator& op : operators()) add_name(names, op.info->name);
   return names;
 }
 

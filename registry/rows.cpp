@@ -3,6 +3,7 @@
 #include <array>
 
 #include "operators/error.hpp"
+#include "operators/names.hpp"
 #include "registry/isa.hpp"
 #include "registry/settings.hpp"
 
@@ -135,8 +136,7 @@ std::string unmet_wish(const Row& taken, Device device) {
 
 [[noreturn, gnu::cold, gnu::noinline]] void refuse_name(std::string_view asked, Device device) {
   std::string names;
-  for (std::size_t row = 0; row < kRows.size(); ++row)
-    names += (names.empty() ? "" : ", ") + std::string(row_name(row, device.index));
+  for (std::size_t row = 0; row < kRows.size(); ++row) add_name(names, row_name(row, device.index));
   throw Error(Status::invalid_argument, "execution: no kernel row is named '" + std::string(asked) +
                                             "'; the rows are " + names);
 }

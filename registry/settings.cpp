@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "operators/error.hpp"
+#include "operators/names.hpp"
 #include "registry/rows.hpp"
 
 namespace twinops {
@@ -35,7 +36,7 @@ Reading read() {
   for (const Row& row : rows()) {
     if (row.backend != Backend::cpu) continue;
     known |= r.settings.isa == row.isa;
-    names += (names.empty() ? "" : ", ") + std::string(row.isa);
+    add_name(names, row.isa);
   }
   if (!known) refuse("TWINOPS_ISA", "one of " + names, r.settings.isa);
 

@@ -136,7 +136,8 @@ typedef struct twinops_device {
 TWINOPS_API size_t twinops_device_count(void) TWINOPS_NOEXCEPT;
 TWINOPS_API const twinops_device* twinops_device_at(size_t index) TWINOPS_NOEXCEPT;
 
-/* Memory for programs that bring no CUDA of their own. A copy is done when it returns. */
+/* Memory of kDLCPU or kDLCUDA, for programs that bring no CUDA of their own. A copy is done when it
+ * returns. */
 TWINOPS_API twinops_status twinops_allocate(DLDevice device, size_t bytes,
                                             void** memory) TWINOPS_NOEXCEPT;
 TWINOPS_API twinops_status twinops_release(DLDevice device, void* memory) TWINOPS_NOEXCEPT;
