@@ -24,11 +24,16 @@ __device__ __forceinline__ int lane_anew() {
   return lane;
 }
 
-// This thread's number in a flat block, in the same way.
+// This thread's number in a flat block, and this block's in a flat grid, in the same way.
 __device__ __forceinline__ unsigned thread_anew() {
   unsigned thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
   return thread;
+}
+__device__ __forceinline__ unsigned block_anew() {
+  unsigned block;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+  return block;
 }
 
 // bits |= bit if `condition`: one instruction under the predicate, where the compiler would make a
@@ -37,6 +42,14 @@ __device__ __forceinline__ void or_if(bool condition, std::uint32_t& bits, std::
   asm("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\t@p or.b32 %0, %0, %2;\n\t}"
       : "+r"(bits)
       : "r"(static_cast<std::uint32_t>(condition)), "r"(bit));
+}
+
+// The signs of bytes i and i + 1 of a word, each in all of 16 bits.
+template <int i>
+__device__ __forceinline__ std::uint32_t signs_of_two_bytes(std::uint32_t word) {
+  std::uint32_t signs;
+  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(signs) : "r"(word), "n"(0x9988 + i * 0x1111));
+  return signs;
 }
 
 // Stores 16 bytes to global memory, kOffset bytes from `to`.

@@ -87,6 +87,17 @@ __device__ __forceinline__ Pack<T, V> first_of(const Pack<T, V>& a, const Pack<T
                      of(2, a.words.z, b.words.z), of(3, a.words.w, b.words.w))};
 }
 
+// Elements that were x become -x.
+template <class T, int V>
+__device__ __forceinline__ void turn_signs(Pack<T, V>& pack) {
+  constexpr std::uint32_t kHigh = sizeof(T) == 2 ? 0x80008000u : 0x80000000u;
+  constexpr std::uint32_t kLow = sizeof(T) == 8 ? 0 : kHigh;  // little-endian
+  pack.words.x ^= kLow;
+  pack.words.y ^= kHigh;
+  pack.words.z ^= kLow;
+  pack.words.w ^= kHigh;
+}
+
 // Elements 2i and 2i + 1 of a word.
 __device__ __forceinline__ float2 widen_two(std::uint32_t word, float16) {
   return __half22float2(*reinterpret_cast<const __half2*>(&word));

@@ -23,7 +23,8 @@ bool goes_at_once(const SoftmaxDropoutArguments& a, std::size_t element) {
   const bool draws = work.source == DropoutWork::Source::draw;
   return s.types.in == s.types.out && s.rows.outer.rank <= kSoftmaxAxes && s.rows.rows >> 31 == 0 &&
          work.flat && a.step[SoftmaxDropoutArguments::kLogical] == 1 && s.rows.length % 8 == 0 &&
-         is_aligned(work.y, 16) && is_aligned(work.mask_out, 8) && mask_lies_in_packs(s) &&
+         is_aligned(work.y, 16) && is_aligned(work.mask_out, 8) && scale_goes_in_packs(s) &&
+         mask_lies_in_packs(s) &&
          packs_of(s.rows, {{s.out, element}, {s.x, element}}, 1) == Packs::whole &&
          (!draws || (random.layout == RandomLayout::contiguous && random.first % 4 == 0 &&
                      random.seeds == nullptr && random.seed_tensor == nullptr));

@@ -24,7 +24,9 @@
 // or its tail's code apart, so that a full one meets no branch (no gain); a row that is out of
 // reach taken again apart from the loop (bfloat16's logarithm 0.90 to 0.87 at 16384, spills in
 // float32); short rows in blocks of 256 threads (no gain); 25 to 32 chunks of 16
-// bits in pairs of three to eight blocks (no gain).
+// bits in pairs of three to eight blocks (no gain); loads that say they are read once (ld.cs,
+// L1::no_allocate, a policy of L2::evict_first; 0.01 to 0.04 lost at every length of float32 but
+// teams'), that fetch 128 or 256 bytes (no gain), stores that say so (st.cs, st.wt; no gain).
 #pragma once
 
 #include "kernels_cuda/row_pipeline.cuh"
@@ -104,14 +106,18 @@ __global__ void __launch_bounds__((short_threads<Job, S>()), (short_blocks<Job, 
     const F sum = weigh<kLog, S, typename Job::In>(x, max, range.min);
     const auto row = finish_row<kLog, typename Job::In>(SoftmaxPart<F>{max, sum});
     store_share<kLog>(job, share, starts.of[0], job.rows.step[0], x, row.max, row.last);
+    // No grid has more rows than it has lanes for. The loop is for the compiler: without it simple
+    // kernels spill (bfloat16's softmax of 1001 columns 1.01 to 0.99 of the copy rate on an H100),
+    // and with it those of scales and masks.
+    if constexpr (!Job::kSimple) return;
   }
 }
 
-// What a warp does whose block is alone with its rows. S: how its chunk lies in lanes; kWhole: all
+// What a warp does whose block is alone with its row. S: how its chunk lies in lanes; kWhole: all
 // of it is the row's, and the compiler knows.
 template <bool kLog, class S, LastChunk kLast, bool kWhole, class Job>
-__device__ __forceinline__ void take_rows(const Job& job, int chunk,
-                                          SoftmaxPart<typename Job::F>* parts) {
+__device__ __forceinline__ void take_row(const Job& job, int chunk,
+                                         SoftmaxPart<typename Job::F>* parts) {
   using F = typename Job::F;
   using In = typename Job::In;
   constexpr int V = S::kPack;
@@ -121,44 +127,41 @@ __device__ __forceinline__ void take_rows(const Job& job, int chunk,
   const std::int64_t step_in = V == 1 ? job.rows.step[1] : 1;
   const std::int64_t step_out = V == 1 ? job.rows.step[0] : 1;
   TailIf<kTail, SoftmaxTail<In>> tail(rest - kFoldChunk, lane, chunk == warps - 1);
-  for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
-    F x[S::kElements], max;
-    const auto at = [&] {  // the row's chunk, of out and of x: found anew, which takes no registers
-      auto starts = row_starts(job.rows.outer, r);
-      starts.of[0] += begin * step_out;
-      starts.of[1] += begin * step_in;
-      return starts;
-    };
-    const auto share_of = [&](const In* from) { return S(from, left, lane); };
-    bool again = false;
-    const auto load = [&](F(&x)[S::kElements]) {
-      const In* const from = job.x + at().of[1];
-      if (kMeetsFar<Job> && again) sync_row<kLast>();  // before other parts come
-      again = true;
-      if constexpr (Job::kSimple) {
-        tail.load(from + kFoldChunk);
-        const S share = share_of(from);
-        Pack<In, S::kPack> packs[S::kElements / S::kPack];
-        share.load(from, 1, kPad<In>, packs);
-        constexpr bool kAfter = !kLog || !kMeetsFar<Job>;
-        return widen_share<S, kAfter>(packs, kAfter || share.full(), x);
-      } else {
-        return load_share(job, share_of(from), r, from, step_in, begin, x);
-      }
-    };
-    const auto join = [&](SoftmaxPart<F> part, F shift) {
-      if (lane == 0) parts[chunk] = part;
-      tail.template bring<kLog>(shift, parts + warps);
-      sync_row<kLast>();
-      return finish_row<kLog, In>(join_parts(parts, warps + kTail));
-    };
-    const SoftmaxRow<F> row = settle<kLog, S, Job>(x, max, false, load, join);
-    const auto starts = at();
-    store_share<kLog>(job, share_of(job.x + starts.of[1]), starts.of[0], step_out, x, row.max,
-                      last_of_chunk<kLog>(row, max));
-    tail.template store<kLog>(job, starts.of[0] + kFoldChunk, row);
-    if (r + gridDim.x < job.rows.rows) sync_row<kLast>();  // before the next row's parts come
-  }
+  F x[S::kElements], max;
+  const auto at = [&] {  // the row's chunk, of out and of x: found anew, which takes no registers
+    auto starts = row_starts(job.rows.outer, block_anew());
+    starts.of[0] += begin * step_out;
+    starts.of[1] += begin * step_in;
+    return starts;
+  };
+  const auto share_of = [&](const In* from) { return S(from, left, lane); };
+  bool again = false;
+  const auto load = [&](F(&x)[S::kElements]) {
+    const In* const from = job.x + at().of[1];
+    if (kMeetsFar<Job> && again) sync_row<kLast>();  // before other parts come
+    again = true;
+    if constexpr (Job::kSimple) {
+      tail.load(from + kFoldChunk);
+      const S share = share_of(from);
+      Pack<In, S::kPack> packs[S::kElements / S::kPack];
+      share.load(from, 1, kPad<In>, packs);
+      constexpr bool kAfter = !kLog || !kMeetsFar<Job>;
+      return widen_share<S, kAfter>(packs, kAfter || share.full(), x);
+    } else {
+      return load_share(job, share_of(from), blockIdx.x, from, step_in, begin, x);
+    }
+  };
+  const auto join = [&](SoftmaxPart<F> part, F shift) {
+    if (lane == 0) parts[chunk] = part;
+    tail.template bring<kLog>(shift, parts + warps);
+    sync_row<kLast>();
+    return finish_row<kLog, In>(join_parts(parts, warps + kTail));
+  };
+  const SoftmaxRow<F> row = settle<kLog, S, Job>(x, max, false, load, join);
+  const auto starts = at();
+  store_share<kLog>(job, share_of(job.x + starts.of[1]), starts.of[0], step_out, x, row.max,
+                    last_of_chunk<kLog>(row, max));
+  tail.template store<kLog>(job, starts.of[0] + kFoldChunk, row);
 }
 
 // A chunk a warp, the row in the registers of a block. Many small blocks hide what each waits for.
@@ -170,13 +173,13 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   static_assert(Job::kSimple || kLast == LastChunk::alike);
   __shared__ SoftmaxPart<typename Job::F> parts[Job::kMostWarps + kTail];
   if constexpr (kLast != LastChunk::apart) {
-    take_rows<kLog, S, kLast, false>(job, threadIdx.x / kWarp, parts);
+    take_row<kLog, S, kLast, false>(job, threadIdx.x / kWarp, parts);
   } else {
     const int chunk = warp_of_all_lanes();
     if (is_last_warp(chunk))
-      take_rows<kLog, Last, kLast, false>(job, chunk, parts);
+      take_row<kLog, Last, kLast, false>(job, chunk, parts);
     else
-      take_rows<kLog, S, kLast, true>(job, chunk, parts);
+      take_row<kLog, S, kLast, true>(job, chunk, parts);
   }
 }
 

@@ -257,7 +257,8 @@ void run_part_of_softmax(const SoftmaxArguments& a, Execution& execution) {
     constexpr int V = 16 / sizeof(In);
     const SoftmaxJob<In, Out> job = softmax_job<In, Out>(a);
     const Packs packs = packs_of(a.rows, {{a.out, sizeof(Out)}, {a.x, sizeof(In)}}, 1);
-    if (packs == Packs::none) return launch_softmax<kLog, 1, false>(job, execution);
+    if (packs == Packs::none || !scale_goes_in_packs(a))
+      return launch_softmax<kLog, 1, false>(job, execution);
     if (packs == Packs::whole && mask_lies_in_packs(a))
       return launch_softmax<kLog, V, false>(job, execution);
     launch_softmax<kLog, V, true>(job, execution);

@@ -20,6 +20,13 @@ namespace twinops {
 
 template <class S>
 inline constexpr bool kMaskInPacks = !S::kRagged && S::kPack >= 4;
+// And of bytes, while x still lies in words of two elements.
+template <class S, class In>
+inline constexpr bool kMaskOfWords = kMaskInPacks<S> && sizeof(In) == 2;
+
+// Whether kernels that read packs take a's scale. One of 0 makes NaN of infinity, and goes element
+// by element.
+inline bool scale_goes_in_packs(const SoftmaxArguments& a) { return a.scale != 0; }
 
 // Whether kernels of whole packs take a's mask: it has none, or every row of it begins where a pack
 // of as many elements does as 16 bytes of x have.
@@ -39,6 +46,35 @@ __device__ __forceinline__ bool is_below(int j, int left) {
   return static_cast<unsigned>(j) < static_cast<unsigned>(left);
 }
 
+// What a lane's packs have of the mask whose row is at `at`; 0 where the pack is not the row's.
+template <class M, class S, int V, int R>
+__device__ __forceinline__ void read_mask(const S& share, const RowMask& mask, std::int64_t at,
+                                          Words<M, V> (&words)[R]) {
+  const M* const mine = static_cast<const M*>(mask.data) + at + share.place(0);
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    words[r] = {};
+    if (share.whole(r)) words[r] = read_words<V>(mine + r * S::kApart);
+  }
+}
+
+// Elements of 16 bits become those of `out` where the mask's byte is not 0.
+template <class In>
+__device__ __forceinline__ void mask_words(const Words<std::uint8_t, 8>& bytes,
+                                           const Pack<In, 8>& out, Pack<In, 8>& pack) {
+  const auto signs = [](std::uint32_t four) {  // of each byte: whether it is not 0
+    return ((four & 0x7f7f7f7fu) + 0x7f7f7f7fu) | four;
+  };
+  const auto of = [](std::uint32_t where, std::uint32_t a, std::uint32_t b) {
+    return (a & where) | (b & ~where);
+  };
+  const std::uint32_t low = signs(bytes.of[0]), high = signs(bytes.of[1]);
+  pack.words = make_uint4(of(signs_of_two_bytes<0>(low), out.words.x, pack.words.x),
+                          of(signs_of_two_bytes<2>(low), out.words.y, pack.words.y),
+                          of(signs_of_two_bytes<0>(high), out.words.z, pack.words.z),
+                          of(signs_of_two_bytes<2>(high), out.words.w, pack.words.w));
+}
+
 // x under scale and mask; widen() makes x of what has been sent for. Elements of packs that `share`
 // has not got become anything.
 template <class In, class S, class Widen>
@@ -47,13 +83,8 @@ __device__ __forceinline__ void mask_by_packs(const S& share, const RowMask& mas
                                               float (&x)[S::kElements]) {
   constexpr int V = S::kPack, R = S::kElements / V;
   const auto by = [&]<class M>(TypeTag<M>, auto&& masked) {
-    const M* const mine = static_cast<const M*>(mask.data) + at + share.place(0);
     Words<M, V> words[R];
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      words[r] = {};
-      if (share.whole(r)) words[r] = read_words<V>(mine + r * S::kApart);
-    }
+    read_mask(share, mask, at, words);
     widen();
 #pragma unroll
     for (int r = 0; r < R; ++r) masked(words[r], x + r * V);
@@ -66,12 +97,14 @@ __device__ __forceinline__ void mask_by_packs(const S& share, const RowMask& mas
   };
   switch (mask.kind) {
     case RowMask::Kind::excluded:
-      return by(TypeTag<std::uint8_t>{}, [&](const Words<std::uint8_t, V>& words, float* values) {
+      if constexpr (!kMaskOfWords<S, In>)
+        by(TypeTag<std::uint8_t>{}, [&](const Words<std::uint8_t, V>& words, float* values) {
 #pragma unroll
-        for (int e = 0; e < V; ++e)
-          values[e] = (words.of[e / 4] & 0xffu << 8 * (e % 4)) != 0 ? -kInfinity<float>
-                                                                    : scaled(values[e], scale);
-      });
+          for (int e = 0; e < V; ++e)
+            values[e] = (words.of[e / 4] & 0xffu << 8 * (e % 4)) != 0 ? -kInfinity<float>
+                                                                      : scaled(values[e], scale);
+        });
+      return;
     case RowMask::Kind::added:
       return by(TypeTag<In>{}, added);
     default:

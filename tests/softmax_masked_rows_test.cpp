@@ -1,6 +1,8 @@
 // Rows under scale and masks where kernels take them in ways of their own: every kernel row gives
 // the reference's bits and writes nothing else. (What a mask means: softmax_mask_test.cpp; every
 // kind of mask over every kind of row: tools/proof/softmax_mask_cases.cpp.)
+#include <limits>
+
 #include "tests/support/softmax_rows.hpp"
 #include "tools/proof/softmax_cases.hpp"
 
@@ -92,6 +94,42 @@ TEST_P(SoftmaxMaskedRows, AgreeSideBySide) {
         .output("out", {{types.out, shape}})
         .attribute("masked_rows", "zeros");
     compare_rows(cut, kSeed, where + "lengths");
+    if (HasFailure()) return;
+  }
+}
+
+// Scales that keep the order of x, turn it round, or make of every number the same and NaN of
+// infinity, where some elements do not count: whatever a kernel does before it scales, it does to
+// what counts alone. Rows in packs, in part of the last pack, and that begin anywhere.
+TEST_P(SoftmaxMaskedRows, AgreeUnderScalesOfEverySign) {
+  const auto& [op, types] = GetParam();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr std::int64_t kBatch = 2, kRows = 3;
+  for (const std::int64_t columns : {8, 72, 100, 512, 1000, 1024, 2500}) {
+    const std::vector<std::int64_t> shape{kBatch, kRows, columns};
+    const auto lengths = proof::integers({columns - 3, columns / 2 + 1});
+    for (const double scale : {2.0, -0.7, 0.0, -0.0})
+      for (const auto& [name, values] :
+           {std::pair{"ordinary", proof::logits()},
+            {"infinities below", proof::every_nth(2 * columns + 5, -kInfinity, kNan)},
+            {"infinities above", proof::every_nth(2 * columns + 5, kInfinity, kNan)},
+            {"NaNs", proof::every_nth(2 * columns + 7, kNan, 1.5)},
+            {"whole range", proof::whole_range()}})
+        for (const char* mask : {"nothing", "bytes", "lengths", "causal", "bytes and lengths"}) {
+          const std::string kind = mask;
+          proof::Problem problem(op);
+          problem.input("x", {{types.in, shape}}, values).output("out", {{types.out, shape}});
+          problem.attribute("scale", scale).attribute("masked_rows", "zeros");
+          if (kind.starts_with("bytes"))
+            problem.input("mask", {{kUint8, shape}}, proof::some_bytes(3));
+          if (kind.ends_with("lengths")) problem.input("lengths", {{kInt32, {kBatch}}}, lengths);
+          if (kind == "causal")
+            problem.attribute("causal", true).attribute("causal_offset", columns - 3);
+          compare_rows(problem, kSeed,
+                       std::to_string(columns) + " columns, " + name + " under a scale of " +
+                           std::to_string(scale) + " and " + mask);
+        }
     if (HasFailure()) return;
   }
 }

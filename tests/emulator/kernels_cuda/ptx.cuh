@@ -15,9 +15,15 @@ inline emulator::Block& block_now() { return emulator::Block::now(); }
 #define TWINOPS_DYNAMIC_SHARED(name) unsigned char* const name = block_now().shared()
 inline int lane_anew() { return static_cast<int>(block_now().lane()); }
 inline unsigned thread_anew() { return threadIdx.x; }
+inline unsigned block_anew() { return blockIdx.x; }
 
 inline void or_if(bool condition, std::uint32_t& bits, std::uint32_t bit) {
   if (condition) bits |= bit;
+}
+template <int i>
+inline std::uint32_t signs_of_two_bytes(std::uint32_t word) {
+  const auto of = [&](int byte) { return (word >> (8 * byte + 7) & 1) != 0 ? 0xffffu : 0u; };
+  return of(i + 1) << 16 | of(i);
 }
 inline float max_nan(float a, float b) {
   if (a != a || b != b) return bit_cast<float>(0x7fffffffu);
