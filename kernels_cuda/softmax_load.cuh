@@ -158,8 +158,8 @@ __device__ __forceinline__ LaneRange<F> load_masked(const Job& job, const S& sha
     for (int k = 0; k < R; ++k) widen_pack(packs[k], x + k * V);
   };
   if constexpr (kMaskInPacks<S>) {
-    read.load_whole_ones(at, 1, kPad<In>, packs);
-    mask_by_packs<In>(read, job.mask, mask_at, job.scale, widen, x);
+    const auto load = [&] { read.load_whole_ones(at, 1, kPad<In>, packs); };
+    mask_by_packs<In>(read, job.mask, mask_at, job.scale, load, widen, x);
   } else {
     read.load(at, step, kPad<In>, packs);
     widen();
