@@ -1,7 +1,7 @@
 // softmax_dropout: one launch where it can (softmax_dropout_share.cuh). Else softmax's kernel, then
 // dropout's over what it wrote, which is read once more: mixed types and float64, rows along
 // another axis, of no multiple of eight elements, not aligned or longer than a block holds, a seed
-// a row or on the device, and words of other layouts.
+// a row or on the device, words of other layouts, and a scale of 0.
 #include "kernels_cuda/kernel.hpp"
 #include "kernels_cuda/softmax_dropout_share.cuh"
 #include "kernels_cuda/softmax_launch.cuh"

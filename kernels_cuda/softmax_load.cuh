@@ -1,10 +1,10 @@
 // How a lane comes to its share of what softmax is taken of: read, scaled and masked.
 //
-// Of 16 bits the greatest and the least are found two at a time, before anything is widened. Until
-// 2026-11-26 that was done for plain rows alone. Share of the copy rate of bfloat16 on an H100, and
-// now, with kernels that spill less: log_softmax under bytes at 512 keys 0.85 and 0.98; softmax
-// under a triangle at 128 1.09 and 1.16; rows that begin anywhere, under a scale at 1001 0.93 and
-// 0.98.
+// Of 16 bits in packs, plain, under a scale or under bytes that lie in packs, the greatest and the
+// least are found two at a time, before the scale. Until 2026-11-26 that was done for plain rows
+// alone. Share of the copy rate of bfloat16 on an H100, then and now, with kernels that spill less:
+// log_softmax under bytes at 512 keys 0.85 and 0.98; softmax under a triangle at 128 1.09 and 1.16;
+// rows that begin anywhere, under a scale at 1001 0.93 and 0.98.
 #pragma once
 
 #include "kernels_cuda/row_fold.cuh"
@@ -85,9 +85,9 @@ __device__ __forceinline__ LaneRange<F> moved(LaneRange<F> range, F shift, F (&x
 }
 
 // What softmax is taken of under a scale that is not 0, and of 16 bits perhaps a mask of bytes:
-// what does not count becomes -infinity while two elements are a word, and the range is found in
-// words, whose order a scale above 0 keeps. share: of `left` elements or, in whole packs, the next
-// multiple of a pack's.
+// what does not count becomes -infinity in its pack, and the range is found before the scale, which
+// above 0 keeps the order. share: of `left` elements or, in whole packs, the next multiple of a
+// pack's.
 template <class S, class Job, class F>
 __device__ __forceinline__ LaneRange<F> load_scaled(const Job& job, const S& share, int left,
                                                     const typename Job::In* at,

@@ -11,6 +11,8 @@
 // (0.60); more lanes a short row, of two packs or one each (at 64 to 256 columns 0.87 and 0.67).
 #pragma once
 
+#include <algorithm>
+
 #include "kernels_cuda/row_share.cuh"
 #include "numerics/softmax.hpp"
 #include "operators/softmax.hpp"
@@ -76,9 +78,9 @@ __device__ __forceinline__ void mask_words(const Words<std::uint8_t, 8>& bytes,
 }
 
 // x under scale and mask: load() sends for it, widen() makes it of what came. Elements of packs
-// that `share` has not got become anything.
+// that `share` has not got become anything. Not for bytes over 16 bits (mask_words).
 //
-// Of 16 bits each kind of mask sends for x itself. Where that is done for all before their ways
+// Of 16 bits each kind of numbers sends for x itself. Where that is done for all before their ways
 // part, masks are sent for late (bfloat16 on an H100, 512 keys, under numbers 0.98 to 0.88 of the
 // copy rate, under float32 numbers 0.96 to 0.81), but for rows of two lanes (64 keys 0.77 to 0.94)
 // and of float32 (64 keys 0.97 to 0.99).

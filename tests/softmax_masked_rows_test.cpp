@@ -100,13 +100,14 @@ TEST_P(SoftmaxMaskedRows, AgreeSideBySide) {
 
 // Scales that keep the order of x, turn it round, or make of every number the same and NaN of
 // infinity, where some elements do not count: whatever a kernel does before it scales, it does to
-// what counts alone. Rows in packs, in part of the last pack, and that begin anywhere.
+// what counts alone, not to NaNs and infinities beside it. Rows in packs, in part of the last pack,
+// and that begin anywhere.
 TEST_P(SoftmaxMaskedRows, AgreeUnderScalesOfEverySign) {
   const auto& [op, types] = GetParam();
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr std::int64_t kBatch = 2, kRows = 3;
-  for (const std::int64_t columns : {8, 72, 100, 512, 1000, 1024, 2500}) {
+  for (const std::int64_t columns : {8, 72, 100, 512, 1000, 1024, 2501}) {
     const std::vector<std::int64_t> shape{kBatch, kRows, columns};
     const auto lengths = proof::integers({columns - 3, columns / 2 + 1});
     for (const double scale : {2.0, -0.7, 0.0, -0.0})
@@ -115,6 +116,9 @@ TEST_P(SoftmaxMaskedRows, AgreeUnderScalesOfEverySign) {
             {"infinities below", proof::every_nth(2 * columns + 5, -kInfinity, kNan)},
             {"infinities above", proof::every_nth(2 * columns + 5, kInfinity, kNan)},
             {"NaNs", proof::every_nth(2 * columns + 7, kNan, 1.5)},
+            {"NaN and infinity at rows' ends",
+             proof::with(proof::with(proof::logits(), 0, columns - 1, proof::Special::quiet_nan), 0,
+                         2 * columns - 2, proof::Special::infinity)},
             {"whole range", proof::whole_range()}})
         for (const char* mask : {"nothing", "bytes", "lengths", "causal", "bytes and lengths"}) {
           const std::string kind = mask;
