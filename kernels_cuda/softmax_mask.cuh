@@ -80,15 +80,15 @@ __device__ __forceinline__ void mask_words(const Words<std::uint8_t, 8>& bytes,
 // x under scale and mask: load() sends for it, widen() makes it of what came. Elements of packs
 // that `share` has not got become anything. Not for bytes over 16 bits (mask_words).
 //
-// Of 16 bits each kind of numbers sends for x itself. Where that is done for all before their ways
-// part, masks are sent for late (bfloat16 on an H100, 512 keys, under numbers 0.98 to 0.88 of the
-// copy rate, under float32 numbers 0.96 to 0.81), but for rows of two lanes (64 keys 0.77 to 0.94)
-// and of float32 (64 keys 0.97 to 0.99).
+// Each kind of mask sends for x itself. Where that is done for all before their ways part, masks are
+// sent for late (on an H100, 512 keys, bfloat16 under numbers 0.98 to 0.88 of the copy rate, under
+// float32 numbers 0.96 to 0.81; float32 at 64 keys 0.97 to 0.85), but for rows of two lanes
+// (bfloat16 at 64 keys 0.77 to 0.94).
 template <class In, class S, class Load, class Widen>
 __device__ __forceinline__ void mask_by_packs(const S& share, const RowMask& mask, std::int64_t at,
                                               float scale, Load&& load, Widen&& widen,
                                               float (&x)[S::kElements]) {
-  constexpr bool kForAll = S::kLanes == 2 || sizeof(In) != 2;
+  constexpr bool kForAll = S::kLanes == 2;
   constexpr int V = S::kPack, R = S::kElements / V;
   const auto by = [&]<class M>(TypeTag<M>, auto&& masked) {
     Words<M, V> words[R];
