@@ -80,9 +80,9 @@ __device__ __forceinline__ void mask_words(const Words<std::uint8_t, 8>& bytes,
 // x under scale and mask: load() sends for it, widen() makes it of what came. Elements of packs
 // that `share` has not got become anything. Not for bytes over 16 bits (mask_words).
 //
-// Each kind of mask sends for x itself. Where that is done for all before their ways part, masks are
-// sent for late (on an H100, 512 keys, bfloat16 under numbers 0.98 to 0.88 of the copy rate, under
-// float32 numbers 0.96 to 0.81; float32 at 64 keys 0.97 to 0.85), but for rows of two lanes
+// Each kind of mask sends for x itself. Where that is done for all before their ways part, masks
+// are sent for late (on an H100, 512 keys, bfloat16 under numbers 0.98 to 0.88 of the copy rate,
+// under float32 numbers 0.96 to 0.81; float32 at 64 keys 0.97 to 0.85), but for rows of two lanes
 // (bfloat16 at 64 keys 0.77 to 0.94).
 template <class In, class S, class Load, class Widen>
 __device__ __forceinline__ void mask_by_packs(const S& share, const RowMask& mask, std::int64_t at,
