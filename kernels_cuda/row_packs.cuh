@@ -92,10 +92,16 @@ template <class T, int V>
 __device__ __forceinline__ void turn_signs(Pack<T, V>& pack) {
   constexpr std::uint32_t kHigh = sizeof(T) == 2 ? 0x80008000u : 0x80000000u;
   constexpr std::uint32_t kLow = sizeof(T) == 8 ? 0 : kHigh;  // little-endian
-  pack.words.x ^= kLow;
-  pack.words.y ^= kHigh;
-  pack.words.z ^= kLow;
-  pack.words.w ^= kHigh;
+  if constexpr (V == 1) {
+    pack.element = -pack.element;
+  } else if constexpr (kTwoOf16Bits<T, V>) {
+    pack.word ^= kHigh;
+  } else {
+    pack.words.x ^= kLow;
+    pack.words.y ^= kHigh;
+    pack.words.z ^= kLow;
+    pack.words.w ^= kHigh;
+  }
 }
 
 // Elements 2i and 2i + 1 of a word.

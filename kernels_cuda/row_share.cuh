@@ -77,7 +77,7 @@ class Share : public RowLane {
   // Which element of the chunk is element e of pack r.
   __device__ __forceinline__ int element(int r, int e) const {
     const int i = place(r) + e;
-    return V > 1 && i < 0 ? i + kSlots : i;
+    return V > 1 && r == 0 && i < 0 ? i + kSlots : i;
   }
 
   // An element or more of edges for each lane.

@@ -15,7 +15,8 @@ namespace twinops {
 enum class Shapes {
   forward,   // as many as a lane has registers for
   backward,  // of two tensors
-  few,       // powers of two, under scale and masks, for fewer kernels
+  masked,    // up to four, under scale and masks, which take registers
+  few,       // powers of two of them, for fewer kernels
 };
 
 // A row has the fewest lanes that hold it in so many packs each: what a row costs besides its
@@ -28,6 +29,7 @@ template <int V, bool kRagged, Shapes kShapes>
 constexpr int most_packs(int lanes) {
   const int edges_log = log2_of(2 * V > lanes ? 2 * V / lanes : 1);  // of a lane
   if (lanes == kWarp) return 32 / V;
+  if (kShapes == Shapes::masked) return 4;
   if (kShapes == Shapes::few) return V == 2 ? 8 : 4;
   if (kShapes == Shapes::backward) return std::min(5, (kRagged ? 5 : 6) - edges_log);
   if (V == 4) return kRagged ? 5 : 4;
@@ -80,7 +82,7 @@ void with_short_share(std::int64_t length, int device, Launch&& launch) {
     const bool is_filled = !kRagged && (length == 64 || length == 128 || length == 256);
     const bool has_time = is_filled && kShapes == Shapes::forward &&
                           cuda_probe().devices[static_cast<std::size_t>(device)].memory_rate < 30;
-    if constexpr (V == 4 && !kRagged && kShapes != Shapes::few) {
+    if constexpr (V == 4 && !kRagged && kShapes < Shapes::masked) {
       if constexpr (kShapes == Shapes::forward) {
         if (has_time && length == 64) return with.template operator()<16, 1>();
         if (has_time && length == 128) return with.template operator()<32, 1>();

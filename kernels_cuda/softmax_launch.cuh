@@ -22,7 +22,9 @@ auto with_simple(const Job& job, Launch&& launch) {
 
 template <bool kLog, int V, bool kRagged, class Job>
 void launch_short(const Job& job, Execution& execution) {
-  constexpr Shapes kShapes = Job::kSimple ? Shapes::forward : Shapes::few;
+  constexpr bool kSameType = std::is_same_v<typename Job::In, typename Job::Out>;
+  constexpr Shapes kShapes =
+      Job::kSimple ? Shapes::forward : kSameType ? Shapes::masked : Shapes::few;
   const auto launch = [&]<class S>(TypeTag<S>) {
     constexpr int kThreads = short_threads<Job, S>();
     constexpr std::int64_t kRows = kThreads / S::kLanes;
@@ -37,12 +39,15 @@ void launch_short(const Job& job, Execution& execution) {
 template <bool kLog, class Job>
 bool launch_staged(const Job& job, Execution& execution) {
   using In = typename Job::In;
-  constexpr bool kHalf = sizeof(In) == 2, kFine = kHalf && Job::kSimple;
+  constexpr bool kHalf = sizeof(In) == 2;
+  constexpr WordSteps kSteps = !kHalf         ? WordSteps::few
+                               : Job::kSimple ? WordSteps::every
+                                              : WordSteps::second;
   constexpr int kMost = kHalf ? 575 : 127;
   if (job.rows.length > kMost || !can_be_staged<In>(job.rows)) return false;
   const auto length = static_cast<int>(job.rows.length);
   const int bytes = (length < 288 ? 15 : 12) * 1024;  // of a block
-  with_staged_share<In, kFine, kMost>(length, [&]<class S>(TypeTag<S>) {
+  with_staged_share<In, kSteps, kMost>(length, [&]<class S>(TypeTag<S>) {
     launch_staged_rows<S>(softmax_staged_kernel<kLog, Job, S>, job, 1, bytes, execution);
   });
   return true;

@@ -103,23 +103,26 @@ __device__ __forceinline__ LaneRange<F> load_scaled(const Job& job, const S& sha
 #pragma unroll
       for (Pack<In, V>& pack : packs) turn_signs(pack);
   };
-  const auto read = [&] {
+  const bool masked = kMaskOfWords<S, In> && job.mask.kind == RowMask::Kind::excluded;
+  if (!masked) {
     share.load(at, 1, beyond, packs);
     turn();
-  };
-  if constexpr (kMaskOfWords<S, In>) {
-    if (job.mask.kind == RowMask::Kind::excluded) {
-      Words<std::uint8_t, V> bytes[R];
-      share.load_whole_ones(at, 1, beyond, packs);
-      read_mask(share, job.mask, mask_at, bytes);
-      turn();
+  } else if constexpr (kMaskOfWords<S, In>) {
+    const auto* const row = static_cast<const std::uint8_t*>(job.mask.data) + mask_at;
+    Words<std::uint8_t, V> bytes[R];
+    share.load_whole_ones(at, 1, beyond, packs);
+    auto edges = share.read_edges(at, beyond);
+    if constexpr (S::kRagged)
+      read_mask_anywhere(share, row, bytes);
+    else
+      read_mask(share, row, bytes);
+    turn();
 #pragma unroll
-      for (int r = 0; r < R; ++r) mask_words(bytes[r], none, packs[r]);
-    } else {
-      read();
+    for (int r = 0; r < R; ++r) mask_words(bytes[r], none, packs[r]);
+    if constexpr (S::kRagged) {
+      mask_edges(share, row, negative, kPad<In>, edges);
+      share.bring(edges, packs);
     }
-  } else {
-    read();
   }
   if (const int inside = left % V; !S::kRagged && inside != 0) {
 #pragma unroll
@@ -148,29 +151,36 @@ __device__ __forceinline__ LaneRange<F> load_masked(const Job& job, const S& sha
   S read = share;
   read.cut_to(S::kRagged ? left : (left + V - 1) & -V);
   const std::int64_t mask_at = starts.of[Job::kMask + RowMask::kMask] + begin * job.mask.step;
+  const bool apart = S::kRagged && job.mask.step != 1;  // elements of the mask's rows
   if constexpr (V > 1)
     if (job.mask.kind == RowMask::Kind::none ||
-        (kMaskOfWords<S, In> && job.mask.kind == RowMask::Kind::excluded))
+        (kMaskOfWords<S, In> && job.mask.kind == RowMask::Kind::excluded && !apart))
       return load_scaled(job, read, left, at, mask_at, x);
-  Pack<In, V> packs[R];
-  const auto widen = [&] {
-#pragma unroll
-    for (int k = 0; k < R; ++k) widen_pack(packs[k], x + k * V);
-  };
-  if constexpr (kMaskInPacks<S>) {
-    const auto load = [&] { read.load_whole_ones(at, 1, kPad<In>, packs); };
-    mask_by_packs<In>(read, job.mask, mask_at, job.scale, load, widen, x);
+  if (S::kRagged && V >= 4 && !apart) {
+    if constexpr (V >= 4) mask_anywhere(read, at, job.mask, mask_at, job.scale, x);
   } else {
-    read.load(at, step, kPad<In>, packs);
-    widen();
-    if (V == 1 && job.mask.kind == RowMask::Kind::none) {
+    Pack<In, V> packs[R];
+    const auto widen = [&] {
 #pragma unroll
-      for (F& value : x) value = scaled(value, job.scale);
+      for (int k = 0; k < R; ++k) widen_pack(packs[k], x + k * V);
+    };
+    if constexpr (kMaskInPacks<S>) {
+      const auto load = [&] { read.load_whole_ones(at, 1, kPad<In>, packs); };
+      mask_by_packs<In>(read, job.mask, mask_at, job.scale, load, widen, x);
     } else {
-      mask_one_by_one<In>(read, job.mask, mask_at, job.scale, left, x);
+      read.load(at, step, kPad<In>, packs);
+      widen();
+      if (V == 1 && job.mask.kind == RowMask::Kind::none) {
+#pragma unroll
+        for (F& value : x) value = scaled(value, job.scale);
+      } else if constexpr (V >= 4) {
+        mask_apart<In>(read, job.mask, mask_at, job.scale, left, x);
+      } else {
+        mask_one_by_one<In>(read, job.mask, mask_at, job.scale, left, x);
+      }
     }
   }
-  if (left < S::kSlots) {
+  if (!S::kRagged && left < S::kSlots) {  // else it is padded
 #pragma unroll
     for (int i = 0; i < S::kElements; ++i)
       if (share.element(i / V, i % V) >= left) x[i] = -kInfinity<F>;

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 
+#include "kernels_cuda/mask_words.cuh"
 #include "kernels_cuda/row_share.cuh"
 #include "numerics/softmax.hpp"
 #include "operators/softmax.hpp"
@@ -22,9 +23,9 @@ namespace twinops {
 
 template <class S>
 inline constexpr bool kMaskInPacks = !S::kRagged && S::kPack >= 4;
-// And of bytes, while x still lies in words of two elements.
+// Whether bytes are looked at while x still lies in words of two elements.
 template <class S, class In>
-inline constexpr bool kMaskOfWords = kMaskInPacks<S> && sizeof(In) == 2;
+inline constexpr bool kMaskOfWords = S::kPack == 8 && sizeof(In) == 2;
 
 // Whether kernels that read packs take a's scale. One of 0 makes NaN of infinity, and goes element
 // by element.
@@ -43,38 +44,27 @@ inline bool mask_lies_in_packs(const SoftmaxArguments& a) {
   return lies;
 }
 
-// Whether 0 <= j < left, which is not below 0.
-__device__ __forceinline__ bool is_below(int j, int left) {
-  return static_cast<unsigned>(j) < static_cast<unsigned>(left);
+// The sign of each byte: whether it is not 0.
+__device__ __forceinline__ std::uint32_t signs_of_bytes(std::uint32_t four) {
+  return ((four & 0x7f7f7f7fu) + 0x7f7f7f7fu) | four;
 }
-
-// What a lane's packs have of the mask whose row is at `at`; 0 where the pack is not the row's.
-template <class M, class S, int V, int R>
-__device__ __forceinline__ void read_mask(const S& share, const RowMask& mask, std::int64_t at,
-                                          Words<M, V> (&words)[R]) {
-  const M* const mine = static_cast<const M*>(mask.data) + at + share.place(0);
-#pragma unroll
-  for (int r = 0; r < R; ++r) {
-    words[r] = {};
-    if (share.whole(r)) words[r] = read_words<V>(mine + r * S::kApart);
-  }
+// Two elements of 16 bits become those of `out` where a word's bytes i and i + 1 have signs.
+template <int i>
+__device__ __forceinline__ std::uint32_t mask_word(std::uint32_t signs, std::uint32_t out,
+                                                   std::uint32_t two) {
+  const std::uint32_t where = signs_of_two_bytes<i>(signs);
+  return (out & where) | (two & ~where);
 }
 
 // Elements of 16 bits become those of `out` where the mask's byte is not 0.
 template <class In>
 __device__ __forceinline__ void mask_words(const Words<std::uint8_t, 8>& bytes,
                                            const Pack<In, 8>& out, Pack<In, 8>& pack) {
-  const auto signs = [](std::uint32_t four) {  // of each byte: whether it is not 0
-    return ((four & 0x7f7f7f7fu) + 0x7f7f7f7fu) | four;
-  };
-  const auto of = [](std::uint32_t where, std::uint32_t a, std::uint32_t b) {
-    return (a & where) | (b & ~where);
-  };
-  const std::uint32_t low = signs(bytes.of[0]), high = signs(bytes.of[1]);
-  pack.words = make_uint4(of(signs_of_two_bytes<0>(low), out.words.x, pack.words.x),
-                          of(signs_of_two_bytes<2>(low), out.words.y, pack.words.y),
-                          of(signs_of_two_bytes<0>(high), out.words.z, pack.words.z),
-                          of(signs_of_two_bytes<2>(high), out.words.w, pack.words.w));
+  const std::uint32_t low = signs_of_bytes(bytes.of[0]), high = signs_of_bytes(bytes.of[1]);
+  pack.words = make_uint4(mask_word<0>(low, out.words.x, pack.words.x),
+                          mask_word<2>(low, out.words.y, pack.words.y),
+                          mask_word<0>(high, out.words.z, pack.words.z),
+                          mask_word<2>(high, out.words.w, pack.words.w));
 }
 
 // x under scale and mask: load() sends for it, widen() makes it of what came. Elements of packs
@@ -93,7 +83,7 @@ __device__ __forceinline__ void mask_by_packs(const S& share, const RowMask& mas
   const auto by = [&]<class M>(TypeTag<M>, auto&& masked) {
     Words<M, V> words[R];
     if (!kForAll) load();
-    read_mask(share, mask, at, words);
+    read_mask(share, static_cast<const M*>(mask.data) + at, words);
     widen();
 #pragma unroll
     for (int r = 0; r < R; ++r) masked(words[r], x + r * V);
@@ -148,6 +138,53 @@ __device__ __forceinline__ void mask_apart(const S& share, const RowMask& mask, 
 #pragma unroll
     for (int i = 0; i < S::kElements; ++i)
       x[i] = i < S::kElements - V ? x[i + V] : done[i - (S::kElements - V)];
+  }
+}
+
+// The same of a mask's elements that begin anywhere, one by one; they are sent for before x's edges
+// are there. Where x's elements are as many registers as packs, half of them: all would spill. Not
+// for bytes over 16 bits either.
+template <class In, class S>
+__device__ __forceinline__ void mask_anywhere(const S& share, const In* x_row, const RowMask& mask,
+                                              std::int64_t at, float scale,
+                                              float (&x)[S::kElements]) {
+  constexpr int V = S::kPack, kAhead = S::kElements / (sizeof(In) == 2 ? 1 : 2);
+  const In beyond = scale < 0 ? narrow<In>(kInfinity<float>) : kPad<In>;
+  Pack<In, V> packs[S::kElements / V];
+  share.load_whole_ones(x_row, 1, beyond, packs);
+  const auto edges = share.read_edges(x_row, beyond);
+  const auto by = [&]<class M>(const M* row, auto&& masked) {
+    const M* const mine = row + share.place(0);
+    const auto element = [&](int i) {
+      const int r = i / V, e = i % V;
+      if (r > 0) return share.place(r) + e < share.left() ? mine[r * S::kApart + e] : M{};
+      const int j = share.element(0, e);  // what comes round lies elsewhere
+      return is_below(j, share.left()) ? row[j] : M{};
+    };
+    M ahead[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) ahead[i] = element(i);
+    share.bring(edges, packs);
+#pragma unroll
+    for (int r = 0; r < S::kElements / V; ++r) widen_pack(packs[r], x + r * V);
+#pragma unroll
+    for (int i = 0; i < S::kElements; ++i)
+      x[i] = masked(x[i], i < kAhead ? ahead[i < kAhead ? i : 0] : element(i));
+  };
+  const auto added = [&](float value, auto m) {
+    return scaled_and_masked(value, scale, static_cast<float>(widen(m)));
+  };
+  switch (mask.kind) {
+    case RowMask::Kind::excluded:
+      if constexpr (!kMaskOfWords<S, In>)
+        by(static_cast<const std::uint8_t*>(mask.data) + at, [&](float value, std::uint8_t m) {
+          return m != 0 ? -kInfinity<float> : scaled(value, scale);
+        });
+      return;
+    case RowMask::Kind::added:
+      return by(static_cast<const In*>(mask.data) + at, added);
+    default:
+      return by(static_cast<const float*>(mask.data) + at, added);
   }
 }
 

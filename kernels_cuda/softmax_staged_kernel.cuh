@@ -13,30 +13,62 @@
 #pragma once
 
 #include "kernels_cuda/softmax_kernels.cuh"
+#include "kernels_cuda/staged_mask.cuh"
 #include "kernels_cuda/staged_rows.cuh"
 
 namespace twinops {
 
-// A lane's share of a row in shared memory.
-template <class S, class In, class F>
-__device__ __forceinline__ LaneRange<F> load_staged(const S& share, const In* at,
-                                                    F (&x)[S::kElements]) {
-  constexpr int V = S::kPack, R = S::kElements / V;
-  Pack<In, V> packs[R];
-  share.load(at, packs);
+// Widens a lane's share of a row, of which the first `left` elements count.
+template <class S, class In, int V, int R, class F>
+__device__ __forceinline__ LaneRange<F> widen_staged(const S& share, int left,
+                                                     Pack<In, V> (&packs)[R],
+                                                     F (&x)[S::kElements]) {
   F least = -kInfinity<F>;
-  if constexpr (V == 2) {
-    Pack<In, V> padded[R];
+  if constexpr (V == 2)
+    if (left == share.left()) {
+      Pack<In, V> padded[R];
 #pragma unroll
-    for (int r = 0; r < R; ++r) padded[r] = packs[r];
-    share.pad(bit_cast<In>(static_cast<std::uint16_t>(kPad<In>.bits & 0x7fff)), padded);
-    least = over_packs(padded, lesser_two<In>);
-  }
-  share.pad(kPad<In>, packs);
+      for (int r = 0; r < R; ++r) padded[r] = packs[r];
+      share.pad(left, narrow<In>(kInfinity<F>), padded);
+      least = over_packs(padded, lesser_two<In>);
+    }
+  share.pad(left, kPad<In>, packs);
   return {widen_share<S>(packs, false, x).max, least};
 }
 
-// The same under scale and mask, of row r of all.
+// The same of a row at `at` in shared memory, as it is.
+template <class S, class In, class F>
+__device__ __forceinline__ LaneRange<F> load_staged(const S& share, const In* at,
+                                                    F (&x)[S::kElements]) {
+  Pack<In, S::kPack> packs[S::kElements / S::kPack];
+  share.load(at, packs);
+  return widen_staged(share, share.left(), packs, x);
+}
+
+// Under a scale that is not 0, and of 16 bits perhaps a mask of bytes: as load_scaled() does it.
+template <class S, class Job, class F>
+__device__ __forceinline__ LaneRange<F> load_staged_scaled(const Job& job, const S& share, int left,
+                                                           const typename Job::In* at,
+                                                           std::int64_t mask_at,
+                                                           F (&x)[S::kElements]) {
+  using In = typename Job::In;
+  constexpr int V = S::kPack, R = S::kElements / V;
+  Pack<In, V> packs[R];
+  share.load(at, packs);
+  if (job.scale < F(0))
+#pragma unroll
+    for (Pack<In, V>& pack : packs) turn_signs(pack);
+  if constexpr (V == 2)
+    if (job.mask.kind == RowMask::Kind::excluded)
+      exclude_staged(share, static_cast<const std::uint8_t*>(job.mask.data) + mask_at, packs);
+  LaneRange<F> range = widen_staged(share, left, packs, x);
+  const F scale = abs(job.scale);
+#pragma unroll
+  for (F& value : x) value = scaled(value, scale);
+  return {scaled(range.max, scale), scaled(range.min, scale)};
+}
+
+// Under any scale and mask, of row r of all.
 template <class S, class Job, class F>
 __device__ __forceinline__ LaneRange<F> load_staged_masked(const Job& job, const S& share,
                                                            std::int64_t r,
@@ -46,16 +78,18 @@ __device__ __forceinline__ LaneRange<F> load_staged_masked(const Job& job, const
   constexpr int V = S::kPack, R = S::kElements / V;
   const auto starts = row_starts(job.rows.outer, min(r, job.rows.rows - 1));
   const auto left = static_cast<int>(job.mask.columns(starts.of + Job::kMask, job.rows.length));
+  const std::int64_t mask_at = starts.of[Job::kMask + RowMask::kMask];
+  if (job.mask.kind == RowMask::Kind::none ||
+      (V == 2 && job.mask.kind == RowMask::Kind::excluded && job.mask.step == 1))
+    return load_staged_scaled(job, share, left, at, mask_at, x);
   Pack<In, V> packs[R];
   share.load(at, packs);
-#pragma unroll
-  for (int k = 0; k < R; ++k) widen_pack(packs[k], x + k * V);
-  if (job.mask.kind == RowMask::Kind::none) {
-#pragma unroll
-    for (F& value : x) value = scaled(value, job.scale);
+  if (job.mask.step == 1) {
+    mask_staged(share, job.mask, mask_at, job.scale, packs, x);
   } else {
-    mask_one_by_one<In>(share, job.mask, starts.of[Job::kMask + RowMask::kMask], job.scale, left,
-                        x);
+#pragma unroll
+    for (int k = 0; k < R; ++k) widen_pack(packs[k], x + k * V);
+    mask_apart<In>(share, job.mask, mask_at, job.scale, left, x);
   }
   LaneRange<F> range{-kInfinity<F>, kInfinity<F>};
 #pragma unroll

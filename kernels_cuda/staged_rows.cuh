@@ -7,6 +7,7 @@
 
 #include <type_traits>
 
+#include "kernels_cuda/mask_words.cuh"
 #include "kernels_cuda/row_packs.cuh"
 #include "kernels_cuda/row_plan.cuh"
 #include "kernels_cuda/row_share.cuh"
@@ -80,6 +81,7 @@ class StagedShare : public RowLane {
   using Element = T;
   static constexpr int V = 4 / sizeof(T);
   static constexpr int kElements = R * V, kLanes = G, kPack = V;
+  static constexpr int kApart = G * V;  // elements from one word of a lane to its next
   static constexpr int kLeast = kFilled * G * V, kMost = R * G * V - (V - 1);
 
   // Of the row of `length` that begins with element `begin` of the block's memory.
@@ -89,6 +91,8 @@ class StagedShare : public RowLane {
   // Which element of the row is element e of word r; others' are below 0, or beyond the row.
   __device__ __forceinline__ int element(int r, int e) const { return element(r) + e; }
 
+  // Where the lane's word r is, from the row's first element on.
+  __device__ __forceinline__ int place(int r) const { return element(r); }
   // Whether the lane's element i is the row's.
   __device__ __forceinline__ bool has(int i) const {
     return inside(i / V) || (i % V == 0 ? has_first(i / V) : has_last(i / V));
@@ -109,14 +113,21 @@ class StagedShare : public RowLane {
       packs[r] = bit_cast<Pack<T, V>>(word);
     });
   }
-  // Makes what is beyond the row, and is 0, `value`.
-  __device__ __forceinline__ void pad(T value, Pack<T, V> (&packs)[R]) const {
+  // Makes elements that are not among the row's first `left` `value`, left being all or fewer.
+  __device__ __forceinline__ void pad(int left, T value, Pack<T, V> (&packs)[R]) const {
+    const std::uint32_t values = V == 2 ? bits_of(value) * 0x10001u : bits_of(value);
+    const auto pad_word = [&](auto r) {
+      std::uint32_t kept = is_below(element(r), left) ? (V == 2 ? 0xffffu : ~0u) : 0;
+      if (V == 2 && is_below(element(r) + 1, left)) kept |= 0xffff0000u;
+      packs[r] = bit_cast<Pack<T, V>>((bit_cast<std::uint32_t>(packs[r]) & kept) |
+                                      (values & ~kept));
+    };
     unrolled<R>([&](auto r) {
-      if (inside(r)) return;
-      auto word = bit_cast<std::uint32_t>(packs[r]);
-      if (!has_first(r)) word |= bits_of(value);
-      if (V == 2 && !has_last(r)) word |= bits_of(value) << 16;
-      packs[r] = bit_cast<Pack<T, V>>(word);
+      if (!inside(r)) pad_word(r);
+    });
+    if (left == left_) return;
+    unrolled<R>([&](auto r) {
+      if (inside(r)) pad_word(r);
     });
   }
   // Stores word r as f(r, y) gives it, which is no NaN or, where kNumbers is false, may be. (What
@@ -140,7 +151,6 @@ class StagedShare : public RowLane {
   }
 
  private:
-  static constexpr int kApart = G * V;
   using Bits = std::conditional_t<V == 2, std::uint16_t, std::uint32_t>;
   __device__ __forceinline__ static std::uint32_t bits_of(T element) {
     return bit_cast<Bits>(element);
@@ -161,27 +171,29 @@ class StagedShare : public RowLane {
   int shift_;
 };
 
-// The number of words of a lane, after `words` of them, that there is a kernel for. Fine: where
-// instructions are the limit, every one.
-template <bool kFine>
-inline constexpr int kMostWords = kFine ? 18 : 20;
-template <bool kFine>
+// Which numbers of words of a lane there are kernels for, after `words` of them: every one, where
+// instructions are the limit; every second, with 17, which rows of 2^k + 1 elements have; or fewer.
+enum class WordSteps { every, second, few };
+template <WordSteps kSteps>
+inline constexpr int kMostWords = kSteps == WordSteps::every ? 18 : 20;
+template <WordSteps kSteps>
 constexpr int next_words(int words) {
-  if (kFine) return words + 1;
-  return std::min(words < 8 ? words + 2 : words + 4, kMostWords<kFine>);
+  if (kSteps == WordSteps::every || (kSteps == WordSteps::second && words == 16)) return words + 1;
+  const bool twice = kSteps == WordSteps::second || words < 8;
+  return std::min(words + (twice ? 2 + words % 2 : 4), kMostWords<kSteps>);
 }
 
 // Calls launch(TypeTag<StagedShare>) with how a row of `length`, up to kMost, lies in lanes: in the
 // fewest that hold it.
-template <class T, bool kFine, int kMost, int G = 1, int kFilled = 0, class Launch>
+template <class T, WordSteps kSteps, int kMost, int G = 1, int kFilled = 0, class Launch>
 void with_staged_share(int length, Launch&& launch) {
-  constexpr int R = next_words<kFine>(kFilled);
-  constexpr bool kLast = R == kMostWords<kFine>;
+  constexpr int R = next_words<kSteps>(kFilled);
+  constexpr bool kLast = R == kMostWords<kSteps>;
   constexpr int kNextG = kLast ? 2 * G : G, kNextFilled = kLast ? R / 2 : R;
   using S = StagedShare<T, G, R, kFilled>;
   if constexpr (S::kMost < kMost)
     if (length > S::kMost)
-      return with_staged_share<T, kFine, kMost, kNextG, kNextFilled>(length, launch);
+      return with_staged_share<T, kSteps, kMost, kNextG, kNextFilled>(length, launch);
   launch(TypeTag<S>());
 }
 
