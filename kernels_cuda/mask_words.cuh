@@ -26,7 +26,8 @@ __device__ __forceinline__ void read_mask(const S& share, const M* row, Words<M,
   }
 }
 
-// The bytes from the i-th on of those of a word that are the row's: in all, `count`.
+// Three bytes of a word, from the kFirst-th on, of which the row's are used: its first is byte
+// `first` of the word, and it has `count`.
 template <int kFirst>
 __device__ __forceinline__ std::uint32_t bytes_of_word(const std::uint8_t* word, int first,
                                                        int count) {
@@ -42,12 +43,11 @@ template <class S, int R>
 __device__ __forceinline__ void read_mask_anywhere(const S& share, const std::uint8_t* row,
                                                    Words<std::uint8_t, 8> (&words)[R]) {
   const int begin = static_cast<int>(reinterpret_cast<std::uintptr_t>(row)) & 3;
-  const int left = share.left(), end = begin + left & 3;
+  const int left = share.left(), end = (begin + left) & 3;
   const std::uint32_t first = bytes_of_word<1>(row - begin, begin, left);
   const std::uint32_t last = bytes_of_word<0>(row + (left - end), end - left, left);
-  const int ahead = begin + share.place(0) & 3;  // bytes of a pack's first word that are before it
-  const auto* const from =
-      reinterpret_cast<const std::uint32_t*>(row + (share.place(0) - ahead));
+  const int ahead = (begin + share.place(0)) & 3;  // bytes of a pack's first word before it
+  const auto* const from = reinterpret_cast<const std::uint32_t*>(row + (share.place(0) - ahead));
   const int after = share.place(0) - ahead + 12;  // where a pack's last word ends
 #pragma unroll
   for (int r = 0; r < R; ++r) {

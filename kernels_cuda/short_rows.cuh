@@ -23,8 +23,10 @@ enum class Shapes {
 // elements is shared by what a lane holds, until registers run out. Ragged rows have 2V edges,
 // which few lanes bring slowly. Measured on an H200, share of the copy rate, float16: with 4 packs
 // a lane, be they empty or not, and so, softmax of 32 columns 0.67 and 0.91, of 320 0.80 and 1.01,
-// of 768 0.94 and 1.01, of 257 0.57 and 0.87, of 600 0.78 and 1.00. Tried and left: 8 packs of 16
-// bits (512 columns 0.97 to 0.96).
+// of 768 0.94 and 1.01, of 257 0.57 and 0.87, of 600 0.78 and 1.00. Under scale and masks, with
+// powers of two of packs and with up to four, on an H100, bfloat16: 577 columns 0.76 and 0.86, 640
+// 0.92 and 0.98; float32: 257 0.93 and 0.98. Tried and left: 8 packs of 16 bits (512 columns 0.97
+// to 0.96).
 template <int V, bool kRagged, Shapes kShapes>
 constexpr int most_packs(int lanes) {
   const int edges_log = log2_of(2 * V > lanes ? 2 * V / lanes : 1);  // of a lane

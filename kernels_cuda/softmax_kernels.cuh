@@ -61,7 +61,8 @@ constexpr int short_threads() {
 // them up to 128 registers (log_softmax of float32 at 64 0.97 to 0.93). But for masks that are read
 // in packs of 16 bits: with the 70 registers that kernels would have there are too few warps to
 // wait for x and for them (bfloat16 under bytes at 128 to 512 columns 0.98 and 0.80 on an H100,
-// under float32 numbers 0.80 and 0.74; with 64 registers 0.85 and 0.90).
+// under float32 numbers 0.80 and 0.74; with 64 registers 0.85 and 0.90). Begun anywhere, eight
+// blocks (1001 columns under numbers, log_softmax 0.74 and 0.82).
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 800 || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870)
 inline constexpr int kMostShortBlocks = 8;
 #else
@@ -70,7 +71,7 @@ inline constexpr int kMostShortBlocks = 9;
 template <class Job, class S>
 constexpr int short_blocks() {
   constexpr int kBlocks = kShortThreads / short_threads<Job, S>();
-  if (!Job::kSimple) return S::kPack == 8 && !S::kRagged ? kMostShortBlocks : 0;
+  if (!Job::kSimple) return S::kPack == 8 ? (S::kRagged ? 8 : kMostShortBlocks) : 0;
   if (short_threads<Job, S>() == kWarp) return 16;
   if (S::kPack == 4 && S::kElements <= (S::kRagged ? 12 : 16) && kMostShortBlocks > 8)
     return kBlocks * 12;

@@ -23,8 +23,9 @@ auto with_simple(const Job& job, Launch&& launch) {
 template <bool kLog, int V, bool kRagged, class Job>
 void launch_short(const Job& job, Execution& execution) {
   constexpr bool kSameType = std::is_same_v<typename Job::In, typename Job::Out>;
-  constexpr Shapes kShapes =
-      Job::kSimple ? Shapes::forward : kSameType ? Shapes::masked : Shapes::few;
+  constexpr Shapes kShapes = Job::kSimple ? Shapes::forward
+                             : kSameType  ? Shapes::masked
+                                          : Shapes::few;
   const auto launch = [&]<class S>(TypeTag<S>) {
     constexpr int kThreads = short_threads<Job, S>();
     constexpr std::int64_t kRows = kThreads / S::kLanes;

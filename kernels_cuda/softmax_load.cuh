@@ -1,10 +1,10 @@
 // How a lane comes to its share of what softmax is taken of: read, scaled and masked.
 //
-// Of 16 bits in packs, plain, under a scale or under bytes that lie in packs, the greatest and the
-// least are found two at a time, before the scale. Until 2026-11-26 that was done for plain rows
-// alone. Share of the copy rate of bfloat16 on an H100, then and now, with kernels that spill less:
-// log_softmax under bytes at 512 keys 0.85 and 0.98; softmax under a triangle at 128 1.09 and 1.16;
-// rows that begin anywhere, under a scale at 1001 0.93 and 0.98.
+// Of 16 bits in packs, plain, under a scale or under bytes, the greatest and the least are found
+// two at a time, before the scale. Until 2026-11-26 that was done for plain rows alone. Share of
+// the copy rate of bfloat16 on an H100, then and now, with kernels that spill less: log_softmax
+// under bytes at 512 keys 0.85 and 0.98; softmax under a triangle at 128 1.09 and 1.16; rows that
+// begin anywhere, under a scale at 1001 0.93 and 0.98.
 #pragma once
 
 #include "kernels_cuda/row_fold.cuh"
@@ -111,7 +111,7 @@ __device__ __forceinline__ LaneRange<F> load_scaled(const Job& job, const S& sha
     const auto* const row = static_cast<const std::uint8_t*>(job.mask.data) + mask_at;
     Words<std::uint8_t, V> bytes[R];
     share.load_whole_ones(at, 1, beyond, packs);
-    auto edges = share.read_edges(at, beyond);
+    [[maybe_unused]] auto edges = share.read_edges(at, beyond);
     if constexpr (S::kRagged)
       read_mask_anywhere(share, row, bytes);
     else

@@ -1,7 +1,8 @@
 // What softmax's kernels do to a lane's share of a row under a mask of bytes or numbers.
 //
 // In kernels of whole packs the mask's rows lie in packs as x's do, and a lane reads a pack of it
-// for each of x's; in others element by element.
+// for each of x's. Where rows begin anywhere it reads bytes over 16 bits in words (mask_words.cuh),
+// else element by element.
 //
 // Until 2026-11-25 shares went through shared memory, there to be masked element by element, and
 // the mask's rows were counted apart from x's, by divisions: bfloat16 of 512 columns on an H100
@@ -9,6 +10,13 @@
 // left: both ways, by packs and one by one, in one kernel (0.86 under bytes); elements that lie
 // apart in a function of their own, for which the share would stand in local memory on every way
 // (0.60); more lanes a short row, of two packs or one each (at 64 to 256 columns 0.87 and 0.67).
+//
+// Until 2026-11-26 rows that begin anywhere waited for x's edges, which lanes pass on, before they
+// sent for the mask: on an H100 float32 of 1001 columns under bytes 0.81 and now 0.98, under
+// numbers 0.82 and 0.98; bfloat16 of 577 columns 0.44 and 0.69, 0.43 and 0.65, of 1001 0.65 and
+// 0.85, 0.65 and 0.74. Tried and left there: numbers in words, with edges of the mask's own that
+// lanes pass on as x's (float32 at 5001 0.70 to 0.58, by registers); x sent for in one place for
+// bytes and for no mask (1001 columns under bytes 0.86 to 0.76, under a scale as before).
 #pragma once
 
 #include <algorithm>
@@ -61,10 +69,9 @@ template <class In>
 __device__ __forceinline__ void mask_words(const Words<std::uint8_t, 8>& bytes,
                                            const Pack<In, 8>& out, Pack<In, 8>& pack) {
   const std::uint32_t low = signs_of_bytes(bytes.of[0]), high = signs_of_bytes(bytes.of[1]);
-  pack.words = make_uint4(mask_word<0>(low, out.words.x, pack.words.x),
-                          mask_word<2>(low, out.words.y, pack.words.y),
-                          mask_word<0>(high, out.words.z, pack.words.z),
-                          mask_word<2>(high, out.words.w, pack.words.w));
+  pack.words = make_uint4(
+      mask_word<0>(low, out.words.x, pack.words.x), mask_word<2>(low, out.words.y, pack.words.y),
+      mask_word<0>(high, out.words.z, pack.words.z), mask_word<2>(high, out.words.w, pack.words.w));
 }
 
 // x under scale and mask: load() sends for it, widen() makes it of what came. Elements of packs
@@ -141,9 +148,9 @@ __device__ __forceinline__ void mask_apart(const S& share, const RowMask& mask, 
   }
 }
 
-// The same of a mask's elements that begin anywhere, one by one; they are sent for before x's edges
-// are there. Where x's elements are as many registers as packs, half of them: all would spill. Not
-// for bytes over 16 bits either.
+// The same where rows begin anywhere, element by element. They are sent for before x's edges are
+// there; of float32 half of them, for which there are registers (a quarter: 2049 columns 0.95 to
+// 0.83).
 template <class In, class S>
 __device__ __forceinline__ void mask_anywhere(const S& share, const In* x_row, const RowMask& mask,
                                               std::int64_t at, float scale,
@@ -176,7 +183,7 @@ __device__ __forceinline__ void mask_anywhere(const S& share, const In* x_row, c
   };
   switch (mask.kind) {
     case RowMask::Kind::excluded:
-      if constexpr (!kMaskOfWords<S, In>)
+      if constexpr (!kMaskOfWords<S, In>)  // else mask_words
         by(static_cast<const std::uint8_t*>(mask.data) + at, [&](float value, std::uint8_t m) {
           return m != 0 ? -kInfinity<float> : scaled(value, scale);
         });
@@ -188,8 +195,8 @@ __device__ __forceinline__ void mask_anywhere(const S& share, const In* x_row, c
   }
 }
 
-// The same, element by element, wherever they lie: of the first `left` elements of what the share
-// is of; others stay as they are.
+// The same in kernels that have elements one by one or, of float64, in pairs: of the first `left`
+// elements of what the share is of; others stay as they are.
 template <class In, class S, class F>
 __device__ __forceinline__ void mask_one_by_one(const S& share, const RowMask& mask,
                                                 std::int64_t at, F scale, int left,

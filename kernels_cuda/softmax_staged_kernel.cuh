@@ -10,6 +10,11 @@
 // 0.94 and 0.88); rows once a block (65 columns 0.86 and 0.80 in place of 0.96 and 0.89), or 24 kB
 // of them (511 columns 0.88 and 0.83 in place of 0.95 and 0.91); elements one by one (65 columns
 // 0.59 in softmax_peers.py).
+//
+// Under scales and masks, until 2026-11-26 with fewer numbers of words and element by element, and
+// now, bfloat16's softmax on an H100: 33 columns under bytes 0.74 and 0.81, under numbers 0.61 and
+// 0.79; 257 0.56 and 0.73, 0.53 and 0.74; 500 0.56 and 0.81, 0.54 and 0.80, under a triangle 0.86
+// and 0.94. What loses is 20 words a lane, by registers: 77 columns under a scale 0.93 to 0.89.
 #pragma once
 
 #include "kernels_cuda/softmax_kernels.cuh"
@@ -116,10 +121,9 @@ struct StagedOutput {
 };
 
 // Blocks of a multiprocessor. With 9 and 8 the kernels of masks spilled in 16 bits: 100 columns on
-// an H100 under a scale 0.80 and 0.95 of the copy rate, under a triangle 0.78 and 0.88; with 6 0.94
-// and 0.85. Tried and left: the range of words, before the scale, where nothing is masked (77
-// columns 0.93 to 0.98 under a scale, 0.64 to 0.57 under bytes, by registers). Float32 loses by
-// seven (33 columns under numbers 0.70 to 0.62).
+// an H100 under a scale 0.80 and 0.95 of the copy rate, under a triangle 0.78 and 0.88; with 6 in
+// place of 7 257 columns under bytes have 0.65 in place of 0.71. Float32 loses by seven (33 columns
+// under numbers 0.70 to 0.62).
 template <class Job, class S>
 constexpr int staged_blocks() {
   if (!Job::kSimple && S::kPack == 2) return 7;

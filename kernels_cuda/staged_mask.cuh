@@ -67,12 +67,11 @@ __device__ __forceinline__ void mask_staged(const S& share, const RowMask& mask,
   switch (mask.kind) {
     case RowMask::Kind::excluded:
       if constexpr (V == 1)
-        by(static_cast<const std::uint8_t*>(mask.data) + at, [&](F value, std::uint8_t m) {
-          return m != 0 ? -kInfinity<F> : scaled(value, scale);
-        });
+        by(static_cast<const std::uint8_t*>(mask.data) + at,
+           [&](F value, std::uint8_t m) { return m != 0 ? -kInfinity<F> : scaled(value, scale); });
       return;
     case RowMask::Kind::added:
-      if constexpr (V == 2) {
+      if constexpr (V == 2 && R < 18) {  // more would spill
         std::uint32_t pairs[R];
         read_pairs(share, static_cast<const In*>(mask.data) + at, pairs);
 #pragma unroll

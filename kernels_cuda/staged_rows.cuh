@@ -119,8 +119,8 @@ class StagedShare : public RowLane {
     const auto pad_word = [&](auto r) {
       std::uint32_t kept = is_below(element(r), left) ? (V == 2 ? 0xffffu : ~0u) : 0;
       if (V == 2 && is_below(element(r) + 1, left)) kept |= 0xffff0000u;
-      packs[r] = bit_cast<Pack<T, V>>((bit_cast<std::uint32_t>(packs[r]) & kept) |
-                                      (values & ~kept));
+      packs[r] =
+          bit_cast<Pack<T, V>>((bit_cast<std::uint32_t>(packs[r]) & kept) | (values & ~kept));
     };
     unrolled<R>([&](auto r) {
       if (!inside(r)) pad_word(r);

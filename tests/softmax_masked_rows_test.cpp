@@ -72,6 +72,38 @@ TEST_P(SoftmaxMaskedRows, AgreeUnderMasksThatBeginAnywhere) {
                          std::to_string(offset) + " on");
 }
 
+// Rows of x and of the mask that both begin anywhere, with what is none of theirs between them: of
+// every length about a word, a pack, a lane's packs and a chunk, whole and cut.
+TEST_P(SoftmaxMaskedRows, AgreeWhereRowsOfBothBeginAnywhere) {
+  const auto& [op, types] = GetParam();
+  constexpr std::int64_t kRows = 5;
+  for (const std::int64_t columns :
+       {1,   2,   3,   4,   5,   7,    8,    9,    12,   15,   16,   17,
+        24,  33,  57,  65,  100, 129,  257,  383,  500,  511,  513,  577,
+        641, 767, 769, 900, 997, 1001, 1019, 1023, 1024, 1025, 2049, 3001}) {
+    const std::vector<std::int64_t> shape{kRows, columns};
+    for (const std::int64_t offset : {0, 1, 2, 3})
+      for (const Mask& mask : masks(types.in, shape))
+        for (const bool cut : {false, true}) {
+          proof::TensorSpec bits = mask.tensor;
+          bits.strides = {columns + 1 + offset, 1};
+          bits.offset = offset;
+          proof::Problem problem(op);
+          problem.input("x", {{types.in, shape, {columns + 3, 1}, offset}}, proof::logits())
+              .input("mask", {bits}, bits.type.bits == 8 ? proof::some_bytes(3) : proof::biases(4))
+              .output("out", {{types.out, shape, {columns + 3, 1}, offset}})
+              .attribute("scale", offset % 2 == 0 ? 0.3 : -1.5);
+          if (cut)
+            problem.input("lengths", {{kInt32, {kRows}}},
+                          proof::integers({columns - 1, columns / 2, 3, columns - 9, columns}));
+          compare_rows(problem, kSeed,
+                       std::to_string(columns) + " columns, " + mask.name + " from element " +
+                           std::to_string(offset) + " on" + (cut ? ", cut" : ""));
+        }
+    if (HasFailure()) return;
+  }
+}
+
 // Short rows that begin anywhere, side by side: on their way through a block's shared memory, of
 // every number of words a lane. A scale alone, a mask, lengths.
 TEST_P(SoftmaxMaskedRows, AgreeSideBySide) {

@@ -146,7 +146,7 @@ void add_lengths(std::vector<MaskSpec>& specs, const Shape& shape) {
   specs.push_back({.name = "NaN beyond the length",
                    .lengths = TensorSpec{kInt64, {b, 1}},
                    .length_values = {k - 1, k - 1},
-                   .x = every_nth(k, 1, kNan)});
+                   .x = every_nth(k, kNan, kNan, k - 1)});
 }
 
 }  // namespace

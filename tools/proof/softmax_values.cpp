@@ -82,9 +82,9 @@ Fill biases(int one_in) {
     return 4 * unit(word) - 2;
   });
 }
-Fill every_nth(std::int64_t n, double there, double elsewhere) {
+Fill every_nth(std::int64_t n, double there, double elsewhere, std::int64_t first) {
   return each([=](std::uint64_t word, std::int64_t i) {
-    if (i % n == 0) return there;
+    if (i % n == first) return there;
     return std::isnan(elsewhere) ? 8 * unit(word) - 4 : elsewhere;
   });
 }

@@ -22,7 +22,8 @@ Fill low_log_probabilities();  // on both sides of where exp() of them is a norm
 // Masks: bytes, one in so many not 0; numbers in [-2, 2), one in so many -infinity.
 Fill some_bytes(int one_in);
 Fill biases(int one_in);
-// One value at every nth element, another elsewhere; where that is NaN, numbers in [-4, 4).
-Fill every_nth(std::int64_t n, double there, double elsewhere);
+// One value at every nth element from the first on, another elsewhere; where that is NaN, numbers
+// in [-4, 4).
+Fill every_nth(std::int64_t n, double there, double elsewhere, std::int64_t first = 0);
 
 }  // namespace proof
