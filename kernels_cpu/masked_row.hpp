@@ -60,7 +60,7 @@ struct MaskedRow {
   // with anything in the places beyond them.
   template <class Put>
   TWINOPS_INLINE void masked(std::int64_t first, int n, Put&& put) const {
-    const V scale(static_cast<Compute>(a->scale)), out(-kInfinity<Compute>);
+    const V scale(static_cast<Compute>(a->scale));
     switch (a->mask.kind) {
       case RowMask::Kind::none:
         read_chunk(x, first, n, In{},
@@ -70,7 +70,7 @@ struct MaskedRow {
         with_mask<std::uint8_t>(
             first, n, put, [&](const std::uint8_t* m, V value) TWINOPS_INLINE_BODY {
               const VecMask<Compute, Isa> counts{isa::zero_bytes<Compute, TWINOPS_ARCH>(m)};
-              return select(counts, scaled(value, scale), out);
+              return scaled_where(counts, value, scale);
             });
         break;
       case RowMask::Kind::added:

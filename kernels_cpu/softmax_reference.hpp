@@ -33,8 +33,7 @@ class ReferenceRow {
       case RowMask::Kind::none:
         return scaled(x, scale_);
       case RowMask::Kind::excluded:
-        return static_cast<const std::uint8_t*>(mask_.data)[m] != 0 ? -kInfinity<F>
-                                                                    : scaled(x, scale_);
+        return scaled_where(static_cast<const std::uint8_t*>(mask_.data)[m] == 0, x, scale_);
       case RowMask::Kind::added:
         return scaled_and_masked<F>(x, scale_, widen(static_cast<const In*>(mask_.data)[m]));
       default:

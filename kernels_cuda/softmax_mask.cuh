@@ -74,6 +74,26 @@ __device__ __forceinline__ void mask_words(const Words<std::uint8_t, 8>& bytes,
       mask_word<0>(high, out.words.z, pack.words.z), mask_word<2>(high, out.words.w, pack.words.w));
 }
 
+// Calls by(row, masked) with the mask's elements from `at` on and what softmax is taken of:
+// masked(value of x, element). kBytes: there may be bytes.
+template <class In, bool kBytes = true, class F, class By>
+__device__ __forceinline__ void with_mask(const RowMask& mask, std::int64_t at, F scale, By&& by) {
+  const auto added = [&](F value, auto m) {
+    return scaled_and_masked(value, scale, static_cast<F>(widen(m)));
+  };
+  switch (mask.kind) {
+    case RowMask::Kind::excluded:
+      if constexpr (kBytes)
+        by(static_cast<const std::uint8_t*>(mask.data) + at,
+           [&](F value, std::uint8_t m) { return scaled_where(m == 0, value, scale); });
+      return;
+    case RowMask::Kind::added:
+      return by(static_cast<const In*>(mask.data) + at, added);
+    default:
+      return by(static_cast<const float*>(mask.data) + at, added);
+  }
+}
+
 // x under scale and mask: load() sends for it, widen() makes it of what came. Elements of packs
 // that `share` has not got become anything. Not for bytes over 16 bits (mask_words).
 //
@@ -108,8 +128,8 @@ __device__ __forceinline__ void mask_by_packs(const S& share, const RowMask& mas
         by(TypeTag<std::uint8_t>{}, [&](const Words<std::uint8_t, V>& words, float* values) {
 #pragma unroll
           for (int e = 0; e < V; ++e)
-            values[e] = (words.of[e / 4] & 0xffu << 8 * (e % 4)) != 0 ? -kInfinity<float>
-                                                                      : scaled(values[e], scale);
+            values[e] =
+                scaled_where((words.of[e / 4] & 0xffu << 8 * (e % 4)) == 0, values[e], scale);
         });
       return;
     case RowMask::Kind::added:
@@ -127,8 +147,7 @@ __device__ __forceinline__ void mask_apart(const S& share, const RowMask& mask, 
   constexpr int V = S::kPack;
   const auto masked = [&](F value, std::int64_t place) {
     if (mask.kind == RowMask::Kind::excluded)
-      return static_cast<const std::uint8_t*>(mask.data)[place] != 0 ? -kInfinity<F>
-                                                                     : scaled(value, scale);
+      return scaled_where(static_cast<const std::uint8_t*>(mask.data)[place] == 0, value, scale);
     const F m = mask.kind == RowMask::Kind::added
                     ? static_cast<F>(widen(static_cast<const In*>(mask.data)[place]))
                     : static_cast<F>(static_cast<const float*>(mask.data)[place]);
@@ -178,21 +197,7 @@ __device__ __forceinline__ void mask_anywhere(const S& share, const In* x_row, c
     for (int i = 0; i < S::kElements; ++i)
       x[i] = masked(x[i], i < kAhead ? ahead[i < kAhead ? i : 0] : element(i));
   };
-  const auto added = [&](float value, auto m) {
-    return scaled_and_masked(value, scale, static_cast<float>(widen(m)));
-  };
-  switch (mask.kind) {
-    case RowMask::Kind::excluded:
-      if constexpr (!kMaskOfWords<S, In>)  // else mask_words
-        by(static_cast<const std::uint8_t*>(mask.data) + at, [&](float value, std::uint8_t m) {
-          return m != 0 ? -kInfinity<float> : scaled(value, scale);
-        });
-      return;
-    case RowMask::Kind::added:
-      return by(static_cast<const In*>(mask.data) + at, added);
-    default:
-      return by(static_cast<const float*>(mask.data) + at, added);
-  }
+  with_mask<In, !kMaskOfWords<S, In>>(mask, at, scale, by);
 }
 
 // The same in kernels that have elements one by one or, of float64, in pairs: of the first `left`
@@ -202,27 +207,13 @@ __device__ __forceinline__ void mask_one_by_one(const S& share, const RowMask& m
                                                 std::int64_t at, F scale, int left,
                                                 F (&x)[S::kElements]) {
   if (mask.step != 1) return mask_apart<In>(share, mask, at, scale, left, x);
-  const auto by = [&]<class M>(TypeTag<M>, auto&& masked) {
-    const M* const from = static_cast<const M*>(mask.data) + at;
+  with_mask<In>(mask, at, scale, [&](const auto* row, auto&& masked) {
 #pragma unroll
     for (int i = 0; i < S::kElements; ++i) {
       const int j = share.element(i / S::kPack, i % S::kPack);
-      if (is_below(j, left)) x[i] = masked(x[i], from[j]);
+      if (is_below(j, left)) x[i] = masked(x[i], row[j]);
     }
-  };
-  const auto added = [&]<class M>(F value, M m) {
-    return scaled_and_masked(value, scale, static_cast<F>(widen(m)));
-  };
-  switch (mask.kind) {
-    case RowMask::Kind::excluded:
-      return by(TypeTag<std::uint8_t>{}, [&](F value, std::uint8_t m) {
-        return m != 0 ? -kInfinity<F> : scaled(value, scale);
-      });
-    case RowMask::Kind::added:
-      return by(TypeTag<In>{}, added);
-    default:
-      return by(TypeTag<float>{}, added);
-  }
+  });
 }
 
 }  // namespace twinops

@@ -68,7 +68,7 @@ __device__ __forceinline__ void mask_staged(const S& share, const RowMask& mask,
     case RowMask::Kind::excluded:
       if constexpr (V == 1)
         by(static_cast<const std::uint8_t*>(mask.data) + at,
-           [&](F value, std::uint8_t m) { return m != 0 ? -kInfinity<F> : scaled(value, scale); });
+           [&](F value, std::uint8_t m) { return scaled_where(m == 0, value, scale); });
       return;
     case RowMask::Kind::added:
       if constexpr (V == 2 && R < 18) {  // more would spill

@@ -33,11 +33,15 @@ TWINOPS_INLINE constexpr V within_reach(V x) {
   return select(high < x, high, x);
 }
 
-// What softmax is taken of: x under a scale, and with a mask that is added. A mask of -infinity
-// masks an element out, whatever x is. V: float, double or a vector of them.
+// What softmax is taken of: x under a scale, where it counts, and with a mask that is added. A mask
+// of -infinity masks an element out, whatever x is. V: float, double or a vector of them.
 template <class V>
 TWINOPS_INLINE constexpr V scaled(V x, V scale) {
   return scale * x;
+}
+template <class V, class Mask>
+TWINOPS_INLINE constexpr V scaled_where(Mask counts, V x, V scale) {
+  return select(counts, scale * x, V(-kInfinity<lane_t<V>>));
 }
 template <class V>
 TWINOPS_INLINE constexpr V scaled_and_masked(V x, V scale, V mask) {
