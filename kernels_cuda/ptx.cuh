@@ -74,6 +74,11 @@ __device__ __forceinline__ void read_relaxed(const void* from, unsigned long lon
                : "memory");
 }
 
+// Sends for the 128 bytes that an address is one of, to L2.
+__device__ __forceinline__ void prefetch_line(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+}
+
 // Where something is in shared memory.
 using SharedAddress = unsigned;
 __device__ __forceinline__ SharedAddress shared_address(const void* p) {
@@ -113,6 +118,18 @@ __device__ __forceinline__ void wait_for_copies() {
 #endif
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+// The number of this block in its cluster, and of the cluster in a flat grid.
+__device__ __forceinline__ int block_of_cluster() {
+  int block;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(block));
+  return block;
+}
+__device__ __forceinline__ int cluster_of_grid() {
+  int cluster;
+  asm("mov.u32 %0, %%clusterid.x;" : "=r"(cluster));
+  return cluster;
+}
+
 // A cluster's barrier, and its two halves. Relaxed: what the threads have stored in global memory
 // nobody waits for.
 __device__ __forceinline__ void cluster_sync() {

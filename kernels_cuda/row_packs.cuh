@@ -238,7 +238,7 @@ __device__ __forceinline__ void widen_words(const Words<T, V>& words, compute_t<
 // words[index], without memory: index is known at run time.
 template <int kCount>
 __device__ __forceinline__ std::uint32_t pick_word(const std::uint32_t (&words)[kCount],
-                                                   int index) {
+                                                   unsigned index) {
   if constexpr (kCount == 1) {
     return words[0];
   } else {
@@ -250,7 +250,7 @@ __device__ __forceinline__ std::uint32_t pick_word(const std::uint32_t (&words)[
   }
 }
 template <class T, int V>
-__device__ __forceinline__ T pick_element(const Words<T, V>& words, int index) {
+__device__ __forceinline__ T pick_element(const Words<T, V>& words, unsigned index) {
   if constexpr (sizeof(T) == 2) {
     const std::uint32_t two = pick_word(words.of, index / 2);
     return bit_cast<T>(static_cast<std::uint16_t>((index & 1) != 0 ? two >> 16 : two));

@@ -26,17 +26,19 @@ struct ChunkRows {
   void* board;  // where teams meet
 };
 
-// Parts of two rows in turn, so that one can still be read while the next is being written. Whoever
-// brings a part of turn i + 2 has all parts of turn i + 1, which others brought after turn i.
+// A row's parts, and where it is begun again, in another turn, its parts of that: two turns lie
+// side by side, so that one can still be read while the next is being written. Whoever brings a
+// part of turn i + 2 has all parts of turn i + 1, which others brought after turn i.
 //
 // One warp makes a Row of them for its block, where there are many after one warp each has joined
 // kGroup neighbours: were every warp to do it, it would be a third of a kernel's instructions at
 // 256 chunks.
 //
-// Tried and left: warps without a chunk that leave at once (float16 at 65536 0.79 to 0.59 of the
-// copy rate: where the way ahead depends on the thread, the compiler keeps a third as much in
-// uniform registers and spills others); every warp waiting for the parts and joining them by
-// itself, without a barrier of the block (0.64 to 0.59 at 50257, float32 0.85 to 0.72).
+// Tried and left, with clusters that took row after row: warps without a chunk that leave at once
+// (float16 at 65536 0.79 to 0.59 of the copy rate: where the way ahead depends on the thread, the
+// compiler keeps a third as much in uniform registers and spills others); every warp waiting for
+// the parts and joining them by itself, without a barrier of the block (0.64 to 0.59 at 50257,
+// float32 0.85 to 0.72).
 template <class Part, class Row>
 class RowParts {
  public:
@@ -48,17 +50,15 @@ class RowParts {
   }
 
   static constexpr bool kOneAxis = false;  // of row_starts()
+  static constexpr bool kStays = false;    // and takes row after row
 
-  // Clusters lie one after the other.
-  __device__ static int block_of_row(const ChunkRows& plan) {
-    return static_cast<int>(blockIdx.x % plan.blocks);
-  }
-  __device__ static int first_row(const ChunkRows& plan) {
-    return static_cast<int>(blockIdx.x) / plan.blocks;
-  }
-  __device__ static int rows_at_once(const ChunkRows& plan) {
-    return static_cast<int>(gridDim.x) / plan.blocks;
-  }
+#if __CUDA_ARCH__ >= 900
+  __device__ static int block_of_row() { return block_of_cluster(); }
+  __device__ static int first_row() { return cluster_of_grid(); }
+#else
+  __device__ static int block_of_row() { return 0; }
+  __device__ static int first_row() { return static_cast<int>(blockIdx.x); }
+#endif
 
   // All threads of the row's blocks.
   __device__ RowParts(void* memory, const ChunkRows& plan)

@@ -41,87 +41,36 @@ inline int largest_cluster(int device) {
 template <int V, bool kRagged>
 using ChunkShare = Share<kWarp, kFoldChunk / kWarp / V, V, kRagged>;
 
-// The number of blocks that share a row of which a multiprocessor has room for `room` chunks. Eight
-// where two would do for half of that, because small blocks hide each other's waits; more than
-// eight are not portable, and leave a tenth of an H200 idle.
-inline int blocks_for(std::int64_t chunks, int room) {
-  if (chunks <= room) return 2;
-  return chunks <= kPortableBlocksOfRow * room ? kPortableBlocksOfRow : kMostBlocksOfRow;
-}
-
-// `of_warp` chunks a warp. A multiprocessor holds `warps`; a block that is alone with its row has
-// up to `of_block` of them. False if a cluster has no room for the row.
-inline bool plan_chunks(std::int64_t length, int warps, int of_block, int of_warp, int device,
-                        ChunkRows& plan) {
+// A block that is alone with a row, a chunk a warp; false if the row has more than `most` chunks.
+inline bool plan_alone(std::int64_t length, int most, ChunkRows& plan) {
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
-  const int largest = largest_cluster(device);
-  if (chunks > std::int64_t{largest} * warps * of_warp) return false;
+  if (chunks > most) return false;
   plan.chunks = plan.warps = static_cast<int>(chunks);
   plan.blocks = 1;
-  if (chunks <= of_block) return true;
-  if (largest == 1) return of_warp == 1;
-  const auto shares = [&](int parts) { return (plan.chunks + parts - 1) / parts; };
-  plan.warps = shares(std::min(blocks_for(chunks, warps), largest) * of_warp);
-  plan.blocks = shares(plan.warps * of_warp);
   return true;
 }
 
-// Whether blocks that are alone with a row, a chunk a warp, fill a multiprocessor so badly that two
-// blocks with two chunks a warp do better: of 11 or 12 warps two have room, of 17 to 21 one. 16
-// bits at 11264 0.79 to 0.87 of the copy rate, at 12288 0.82 to 0.88, at 13312 0.84 to 0.83;
-// float32 at 17408 0.86 to 0.92, its logarithm 0.82 to 0.91, at 22528 0.93 to 0.91.
-//
-// Tried and left: one block with two chunks a warp (16 bits at 13 312 columns 0.87 to 0.89, at 17
-// 408 0.86 to 0.88), which is a cluster of one, in which compute-sanitizer reports every st.async.
-template <class In>
-bool leaves_room(int chunks) {
-  if (sizeof(In) == 2) return chunks == 11 || chunks == 12;
-  return sizeof(In) == 4 && chunks >= 17 && chunks <= 21;
-}
-
-// Whether two chunks a warp do better than one, for 17 chunks of 16 bits or more: blocks of nine to
-// twelve warps leave a multiprocessor more idle than those of three, five and six (float16 at 19
-// 556 columns 0.83 to 0.86 of the copy rate, its logarithm 0.81 to 0.84, bfloat16 at 23 128 0.85 to
-// 0.87; ragged rows of 23 chunks lose up to 0.02 in float16). Of 17 and 18 chunks where rows are
-// whole packs, 0.86 to 0.90 in float16, its logarithm and bfloat16, whose logarithm loses 0.01;
-// rows that begin anywhere lose 0.03.
-template <bool kLog, class In>
-bool pairs_are_better(int chunks, bool ragged) {
-  if (chunks <= 18) return !ragged && !(kLog && std::is_same_v<In, bfloat16>);
-  return !(ragged && (chunks == 21 || chunks == 23));
-}
-
-// Ragged rows of 21 chunks do better with three blocks of seven warps: float16 at 21 481 columns
-// 0.80 to 0.85, its logarithm 0.78 to 0.82, bfloat16's 0.77 to 0.82.
-inline void plan_three_blocks(ChunkRows& plan) {
-  if (plan.chunks != 21 || plan.blocks != 2) return;
-  plan.blocks = 3;
-  plan.warps = 7;
-}
-
-// How many blocks of how many warps do best with two chunks a warp, of 16 bits; rows of other
-// lengths keep their plan. Small blocks hide each other's waits, a multiprocessor has room for 32
-// warps, and a warp without a chunk costs more than one that is not there. All that a row of 22 to
-// 48 chunks may have were timed; from there on those that leave the fewest warps idle. Three blocks
-// of three for 17 and 18 chunks (float16 at 18 432 columns 0.86 to 0.88 of the copy rate), two of
-// nine for 33 to 36 (0.84 to 0.87 in place of three of six; where rows begin anywhere 0.79 to
-// 0.83). For 121 to 128 warps 16 blocks of eight, though so large a cluster leaves some
-// multiprocessors idle (float16 at 2^18: 0.74 in place of 0.72); with fewer warps that loses.
-inline void plan_pairs(int device, ChunkRows& plan) {
-  constexpr int kKept = 0;
-  constexpr struct {
-    int most_warps, of_block;
-  } kBest[] = {{8, kKept}, {9, 3},  {16, kKept}, {18, 9}, {20, 4},      {21, 7}, {24, 4},
-               {25, 5},    {28, 4}, {30, 5},     {32, 4}, {35, 5},      {36, 6}, {40, 8},
-               {42, 6},    {48, 8}, {49, 7},     {64, 8}, {120, kKept}, {128, 8}};
-  const int warps = (plan.chunks + 1) / 2;
-  const auto* const best = std::find_if(std::begin(kBest), std::end(kBest),
-                                        [&](const auto& row) { return warps <= row.most_warps; });
-  if (best == std::end(kBest) || best->of_block == kKept) return;
-  const int blocks = (warps + best->of_block - 1) / best->of_block;
-  if (blocks > kPortableBlocksOfRow && largest_cluster(device) < blocks) return;
-  plan.warps = best->of_block;
-  plan.blocks = blocks;
+// A cluster with a row, `of_warp` chunks a warp, `most` warps a block; false if that has no room
+// for it. Small blocks hide each other's waits, and are there again sooner: `few` warps each, until
+// that makes eight blocks, more than which are not portable; from eight blocks of eight warps on,
+// 16, where the device has them. Share of the copy rate of bfloat16 on an H100 with blocks of 2, 4,
+// 8 and 16 warps, two chunks a warp: 32 768 columns 0.95, 0.99, 0.98; 65 536 0.91, 0.99, 0.98,
+// 0.97; 131 072 with 4 (of 16 blocks), 8 and 16 warps 0.98, 0.98, 0.96; 262 144 with 8 (of 16
+// blocks) and 16 0.97 and 0.95.
+inline bool plan_cluster(std::int64_t length, int of_warp, int few, int most, int device,
+                         ChunkRows& plan) {
+  constexpr int kMany = 8;  // warps of a block
+  const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
+  const int largest = largest_cluster(device), portable = std::min(kPortableBlocksOfRow, largest);
+  if (largest == 1 || chunks > std::int64_t{largest} * most * of_warp) return false;
+  const auto shares = [](int count, int of_one) { return (count + of_one - 1) / of_one; };
+  plan.chunks = static_cast<int>(chunks);
+  const int warps = shares(plan.chunks, of_warp);
+  const int blocks =
+      warps > portable * kMany ? largest : std::clamp(shares(warps, few), 2, portable);
+  plan.warps = shares(warps, blocks);
+  plan.blocks = shares(warps, plan.warps);
+  return true;
 }
 
 // Launches a kernel of teams, if a team finds room, the call brought an allocator for what it meets
@@ -176,21 +125,13 @@ struct PairsOfTeam {
   }
 };
 
-// Whether rows of 16 bits do better dealt than in clusters, if that fills the device. Share of the
-// copy rate in clusters, two chunks a warp, and dealt: 40 chunks 0.89 and 0.86, 64 0.84 and 0.85;
-// where rows begin anywhere, 37 and 38 chunks 0.80 and 0.83, 69 0.76 and 0.81.
-inline bool dealt_is_better(std::int64_t length, bool ragged) {
-  const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
-  return chunks > 48 || (ragged && (chunks == 37 || chunks == 38));
-}
-
 // How rows are dealt round the device's blocks, of `shared` bytes each, and how many of those there
-// are: none if there is no room, or (if_full) less than enough to do for all, or if a row is longer
-// than most_groups, or than its blocks' warps are busy with at once: none of them may wait for a
-// row before it has weighed its own chunks of it.
+// are: none if there is no room, or if a row is longer than most_groups, or than its blocks' warps
+// are busy with at once: none of them may wait for a row before it has weighed its own chunks of
+// it.
 template <class Kernel, class Rows>
 int plan_dealt(const Rows& rows, Kernel kernel, std::size_t shared, std::int64_t most_groups,
-               bool if_full, const Execution& execution, DealtRows& plan) {
+               const Execution& execution, DealtRows& plan) {
   constexpr int kChunks = DealtRows::kChunks, kWarps = DealtRows::kWarps;
   const int device = execution.device.index;
   if (execution.allocate == nullptr || rows.outer.rank > 1 || !has_room(shared, device) ||
@@ -201,9 +142,7 @@ int plan_dealt(const Rows& rows, Kernel kernel, std::size_t shared, std::int64_t
   if (groups < 2 || groups > most_groups || rows.rows > (1 << 30) / groups) return 0;
   const std::int64_t resident = resident_blocks(kernel, kWarps * kWarp, shared, device);
   const std::int64_t blocks = std::min(groups * rows.rows, resident);
-  if (blocks == 0 || (if_full && blocks < resident) ||
-      (groups + blocks - 1) / blocks * kChunks > kWarps)
-    return 0;
+  if (blocks == 0 || (groups + blocks - 1) / blocks * kChunks > kWarps) return 0;
   plan.rows = static_cast<int>(rows.rows);
   plan.length = static_cast<int>(rows.length);
   plan.groups = static_cast<int>(groups);
@@ -211,18 +150,16 @@ int plan_dealt(const Rows& rows, Kernel kernel, std::size_t shared, std::int64_t
   return static_cast<int>(blocks);
 }
 
-// Launches a kernel whose clusters stay and take row after row; false if not even one finds room.
+// Launches a kernel with a cluster a row; false if not even one finds room.
 template <class Kernel, class Job>
 bool launch_clusters(Kernel kernel, const Job& job, const ChunkRows& plan, std::size_t shared,
                      Execution& execution) {
   const int device = execution.device.index;
   const auto threads = static_cast<unsigned>(plan.warps * kWarp);
   if (!has_room(shared, device)) return false;
-  const int clusters = active_clusters(kernel, threads, shared, plan.blocks, device);
-  if (clusters == 0) return false;
-  const std::int64_t at_once = std::min<std::int64_t>(job.rows.rows, clusters);
-  launch_rows(execution, kernel, grid_of(at_once * plan.blocks), threads, shared, plan.blocks, job,
-              plan);
+  if (active_clusters(kernel, threads, shared, plan.blocks, device) == 0) return false;
+  launch_rows(execution, kernel, grid_of(job.rows.rows * plan.blocks), threads, shared, plan.blocks,
+              job, plan);
   return true;
 }
 

@@ -1,12 +1,5 @@
-// How a row's elements lie in lanes, wherever the row begins in memory.
-//
-// A chunk of a row, or a whole short row, is a ring of G * R * V slots on G lanes: R packs of V a
-// lane, those of one r side by side. A pack is 16 bytes of memory that begin at a multiple of 16;
-// element i lies in slot i + shift, `shift` elements being what lies before the chunk in its first
-// pack. The chunk's last elements come round into the slots before its first. A fold gives the same
-// bits whatever the shift (row_fold.cuh), so lanes neither pass elements on nor see where they are.
-// Where R is no power of two, the ring is that of the next one, without its last packs, which rows
-// then do not reach.
+// How a row's elements come to their lanes and go from them, wherever the row begins in memory: the
+// ring of row_ring.cuh.
 //
 // Packs that lie within the chunk are read and written whole. Two may not: the ring's first, and
 // the one that the row ends in. Elements of these edges go one by one, an element a lane, and come
@@ -17,68 +10,22 @@
 // which the compiler stored at once and so waited for; a ring that begins at a line of 128 bytes or
 // a sector of 32, which memory would like (11 840 columns in whole packs 0.94, 11 856 0.93, 11 848
 // 0.89): of 2113 to 9256 columns of float16 0.03 to 0.05 were lost by what it takes to know which
-// lanes come round; the ring's first pack stored by way of shared memory (there 0.02 lost).
+// lanes come round; the ring's first pack stored by way of shared memory where a block has none
+// yet (there 0.02 lost; softmax_pair_kernel.cuh gains).
 #pragma once
 
-#include "kernels_cuda/row_packs.cuh"
+#include "kernels_cuda/row_ring.cuh"
 
 namespace twinops {
 
-// This thread's warp, read anew.
-__device__ __forceinline__ int warp_anew() { return static_cast<int>(thread_anew() / kWarp); }
-
-// One of the lanes that share a row, and how many elements there are for them.
-class RowLane {
- public:
-  __device__ __forceinline__ int lane() const { return lane_; }
-  __device__ __forceinline__ int left() const { return left_; }
-  // From here on with fewer.
-  __device__ __forceinline__ void cut_to(int left) { left_ = left; }
-
- protected:
-  __device__ __forceinline__ RowLane(int lane, int left) : lane_(lane), left_(left) {}
-
-  int lane_, left_;
-};
-
-// kRagged_: packs need not be whole. The two are types of their own because a kernel that holds the
-// code of both is slower by what its instructions take of their cache (16 bits: a tenth at 50 257).
-// V = 1: elements lie `step` apart, and nothing is shifted.
 template <int G, int R, int V, bool kRagged_>
-class Share : public RowLane {
+class Share : public RowRing<G, R, V, kRagged_> {
+  using Ring = RowRing<G, R, V, kRagged_>;
+
  public:
-  static constexpr int kElements = R * V, kLanes = G, kPack = V, kSlots = G * R * V;
-  static constexpr int kApart = G * V;  // elements from one pack of a lane to its next
-  static constexpr bool kRagged = kRagged_;
-  static_assert(V > 1 || !kRagged);
-
-  // Of the chunk at `at`, `left` elements of which and of what follows are the row's.
-  template <class T>
-  __device__ __forceinline__ Share(const T* at, int left, int lane)
-      : RowLane(lane, max(0, min(left, kSlots))), shift_(0) {
-    if constexpr (kRagged)
-      shift_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(at) / sizeof(T) % V);
-  }
-
-  // Whether all of pack r is the chunk's, and read and written at once.
-  __device__ __forceinline__ bool whole(int r) const {
-    return rest() >= V + r * kApart && !(kRagged && r == 0 && lane_ == 0);
-  }
-  // Where it lies, from the chunk's first element on. Pointers are made once, for pack 0.
-  __device__ __forceinline__ int place(int r) const { return lane_ * V - shift_ + r * kApart; }
-  // How many elements from there on are in the pack, if that is above 0.
-  __device__ __forceinline__ int count(int r) const { return min(V, rest() - r * kApart); }
-  // How many come round into lane 0's first pack, from there on.
-  __device__ __forceinline__ int round_place() const { return kSlots - shift_; }
-  __device__ __forceinline__ int round_count() const { return left_ - round_place(); }
-  // By its bits: of left_ == kSlots and the min() that made left_, ptxas 13.0 makes one VIMNMX.RELU
-  // for sm_90, whose predicate then says the opposite.
-  __device__ __forceinline__ bool full() const { return (left_ & kSlots) == kSlots; }
-  // Which element of the chunk is element e of pack r.
-  __device__ __forceinline__ int element(int r, int e) const {
-    const int i = place(r) + e;
-    return V > 1 && r == 0 && i < 0 ? i + kSlots : i;
-  }
+  using Ring::count, Ring::full, Ring::place, Ring::round_count, Ring::whole;
+  using Ring::kApart, Ring::kRagged, Ring::kSlots;
+  using Ring::RowRing;
 
   // An element or more of edges for each lane.
   static constexpr int kEdges = V == 1 ? 1 : (2 * V + G - 1) / G;
@@ -203,36 +150,43 @@ class Share : public RowLane {
           for (int e = 0; e < V - 1; ++e)
             if (rest() > r * kApart + e) mine[r * kApart + e] = pick_element(words, e);
         }
-        if (r == 0) write_first(at, words);
+        if (r == 0) write_first(mine, first_by_shuffles<T>(words));
       });
     }
   }
+  // The same of 16-bit chunks most of which are full: what a tail takes comes after the packs, and
+  // the ring's first pack goes by way of shared memory, a pack of which is a warp's, `lane` packs
+  // before `room`.
+  template <bool kNumbers, class T, class F>
+  __device__ __forceinline__ void store_mostly_full(T* at, F&& f, uint4* room) const {
+    static_assert(kRagged && G == kWarp && sizeof(T) == 2);
+    T* const mine = at + place(0);
+    const auto words_of = [&](auto r) {
+      compute_t<T> y[V];
+      f(r, y);
+      return narrow_words<T, V, kNumbers>(y);
+    };
+    unrolled<R>([&](auto r) {
+      const Words<T, V> words = words_of(r);
+      if (whole(r)) write_words<r * kApart>(mine, words);
+      if (r == 0) write_first(mine, first_by_memory<T>(words, room));
+    });
+    if (full()) return;
+    unrolled<R>([&](auto r) {
+      if (slot(r) != tail_slot() || slot(r) == 0) return;
+      const Words<T, V> words = words_of(r);
+#pragma unroll
+      for (int e = 0; e < V - 1; ++e)
+        if (rest() > r * kApart + e) mine[r * kApart + e] = pick_element(words, e);
+    });
+  }
 
  private:
+  using Ring::edge_element, Ring::any_tail, Ring::has_tail, Ring::tail_slot;
+  using Ring::lane_, Ring::left_, Ring::shift_, Ring::rest, Ring::slot;
+
   static constexpr int kEdgeWords = 8 / (V > 2 ? 8 : 4);  // of an element: V = 2 is of 8 bytes
   using EdgeWords = std::uint32_t[kEdges][kEdgeWords];
-
-  __device__ __forceinline__ int slot(int r) const { return (r * G + lane_) * V; }
-  // How many elements of the chunk are left from pack 0 on.
-  __device__ __forceinline__ int rest() const { return left_ - place(0); }
-
-  // The first slot of the pack that the row ends in, if that is another than the ring's first.
-  __device__ __forceinline__ int tail_slot() const { return (left_ + shift_) & -V; }
-  __device__ __forceinline__ bool has_tail() const {
-    return tail_slot() >= V && tail_slot() < kSlots;
-  }
-  __device__ __forceinline__ bool any_tail() const { return G < kWarp || has_tail(); }  // of a warp
-
-  // The element that a lane's k-th edge element is, or -1. V of the first pack, then V of the tail.
-  __device__ __forceinline__ int edge_element(int k) const {
-    const int q = lane_ + k * G;
-    int i = q - shift_;
-    if (q >= V)
-      i = q < 2 * V && has_tail() ? i + tail_slot() - V : left_;
-    else if (i < 0)
-      i += kSlots;
-    return i < left_ ? i : -1;
-  }
 
   // Edge elements as words: 16-bit ones join their neighbour's.
   template <class T>
@@ -262,20 +216,40 @@ class Share : public RowLane {
     return make_uint4(of[0], of[1], of[2], of[3]);
   }
 
-  // Stores the ring's first pack, which lane 0 has, an element a lane.
+  // The ring's first pack, which lane 0 has, an element a lane, or a few.
+  static constexpr int kOfFirst = (V + G - 1) / G;
   template <class T>
-  __device__ __forceinline__ void write_first(T* at, Words<T, V> words) const {
+  struct First {
+    T of[kOfFirst];
+  };
+  template <class T>
+  __device__ __forceinline__ First<T> first_by_shuffles(Words<T, V> words) const {
 #pragma unroll
     for (std::uint32_t& word : words.of) word = __shfl_sync(kAllLanes, word, 0, G);
+    First<T> first;
 #pragma unroll
-    for (int k = 0; k * G < V; ++k) {
-      const int q = lane_ + k * G, i = q < shift_ ? q - shift_ + kSlots : q - shift_;
-      const T element = pick_element(words, q);
-      if (q < V && i < left_) at[i] = element;
+    for (int k = 0; k < kOfFirst; ++k)
+      first.of[k] = pick_element(words, static_cast<unsigned>(lane_ + k * G));
+    return first;
+  }
+  template <class T>
+  __device__ __forceinline__ First<T> first_by_memory(const Words<T, V>& words, uint4* room) const {
+    First<T> first{};
+    __syncwarp();
+    if (lane_ == 0) *room = make_uint4(words.of[0], words.of[1], words.of[2], words.of[3]);
+    __syncwarp();
+    if (lane_ < V) first.of[0] = reinterpret_cast<const T*>(room)[-(V - 1) * lane_];
+    return first;
+  }
+  // mine: where a lane's pack 0 lies.
+  template <class T>
+  __device__ __forceinline__ void write_first(T* mine, const First<T>& first) const {
+#pragma unroll
+    for (int k = 0; k < kOfFirst; ++k) {
+      const int q = lane_ + k * G, round = q < shift_ ? kSlots : 0;
+      if (q < V && q - shift_ + round < left_) mine[round + k * G - (V - 1) * lane_] = first.of[k];
     }
   }
-
-  int shift_;
 };
 
 // Stores one value, NaN or not, from lane `lane` of G. Not inlined: it is rare.

@@ -109,7 +109,7 @@ class DealtSoftmax {
       if (i >= all) return;
       const Chunk c = chunk(i);
       const In* const from = job_.x + start(1, c);
-      next.fetch(share(from, c), from, job_.x_end);
+      next.fetch(share(from, c), from, job_.x_end, plan_.length - c.begin);
     };
     F max_before = F(0);
     int i = warp;
@@ -122,7 +122,7 @@ class DealtSoftmax {
         const Chunk c = chunk(i);
         const S mine = share(job_.x + start(1, c), c);
         Pack<In, V> packs[S::kElements / V];
-        next.take(mine, kPad<In>, packs);
+        next.template take<false>(mine, kPad<In>, packs);
         fetch(i + kWeighers);
         if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
         const LaneRange<F> range = widen_share<S>(packs, mine.full(), x);

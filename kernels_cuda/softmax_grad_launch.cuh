@@ -21,8 +21,7 @@ bool launch_staged_grad(const GradJob<In, In>& job, Execution& execution) {
   return true;
 }
 
-// With blocks that stay and take row after row, with `fetched` bytes of a block's shared memory;
-// false if they have no room.
+// In clusters, with `fetched` bytes of a block's shared memory; false if they have no room.
 template <class In, class Kernel, class Job>
 bool launch_grad_clusters(Kernel kernel, const Job& job, const ChunkRows& plan, std::size_t fetched,
                           Execution& execution) {
@@ -39,21 +38,33 @@ constexpr std::size_t fetched_bytes(std::size_t warps) {
     return 2 * NextChunk<In, S>::bytes(warps);
 }
 
-// A chunk a warp; false if they have no room.
+// A block a row.
 template <bool kLog, class S, class In, class Out>
-bool launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
-  if (plan.blocks > 1)
-    return launch_grad_clusters<In>(grad_cluster_kernel<kLog, In, Out, S>, job, plan,
-                                    fetched_bytes<In, S>(static_cast<std::size_t>(plan.warps)),
-                                    execution);
-  const auto alone = [&]<int kAxes>(const GradJob<In, Out, kAxes>& it) {
+void launch_grad_block(const GradJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
+  const auto launch = [&]<int kAxes>(const GradJob<In, Out, kAxes>& it) {
     launch_rows(execution, grad_row_kernel<kLog, In, Out, S, LastChunk::alike, S, kAxes>,
                 grid_of(job.rows.rows), static_cast<unsigned>(plan.warps * kWarp), 0, 1, it);
-    return true;
   };
   if constexpr (S::kRagged && sizeof(In) == 2 && std::is_same_v<In, Out>)
-    if (job.rows.outer.rank <= 1) return alone(job.in_one_axis());
-  return alone(job);
+    if (job.rows.outer.rank <= 1) return launch(job.in_one_axis());
+  launch(job);
+}
+
+// A chunk a warp of a cluster; false if they have no room.
+template <bool kLog, class S, class In, class Out>
+bool launch_grad_chunks(const GradJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
+  const auto warps = static_cast<std::size_t>(plan.warps);
+  const std::size_t fetched = kGradByMemory<kLog, In, S> ? fetched_bytes<In, S>(warps) : 0;
+  return launch_grad_clusters<In>(grad_cluster_kernel<kLog, In, Out, S>, job, plan, fetched,
+                                  execution);
+}
+
+// Two chunks a warp; false if they have no room.
+template <bool kLog, class S, class In, class Out>
+bool launch_grad_pairs(const GradJob<In, Out>& job, const ChunkRows& plan, Execution& execution) {
+  return launch_grad_clusters<In>(grad_pair_kernel<kLog, In, Out, S, RowParts>, job, plan,
+                                  fetched_bytes<In, S>(static_cast<std::size_t>(plan.warps)),
+                                  execution);
 }
 
 // A block a row whose last chunk is not whole, and is better taken otherwise than the others
@@ -116,34 +127,36 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
           launch_rows(execution, grad_short_kernel<kLog, In, Out, Short>,
                       grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
         });
-  constexpr int kWarps = kGradWarps<In, V>;
-  // Blocks of 11 to 15 warps of float32 are alone on a multiprocessor; two with half of the chunks,
-  // and the next row on its way, do better where packs need not be whole (10 305 columns 0.86 to
-  // 0.98 of the copy rate, the logarithm 0.79 to 0.97).
-  constexpr bool kTwoBlocks = sizeof(In) == 4 && kRagged;
-  const bool two = kTwoBlocks && job.rows.length <= 15 * kFoldChunk;
-  const int of_block = two ? 10 : std::min(kWarps, 16);
+  constexpr int kWarps = kGradWarps<In, V>, kFew = 4;
+  const std::int64_t length = job.rows.length;
+  const int device = execution.device.index;
+  // Blocks of 11 to 15 warps of float32 are alone on a multiprocessor; smaller ones with a part of
+  // the chunks do better where packs need not be whole (10 305 columns 0.86 to 0.98 of the copy
+  // rate, the logarithm 0.79 to 0.97).
+  const bool small = sizeof(In) == 4 && kRagged && length <= 15 * kFoldChunk;
   if constexpr (V == 8 && std::is_same_v<In, Out>)
     if (job.rows.outer.rank <= 1 && launch_last_grad_chunk<kLog, S>(job.in_one_axis(), execution))
       return;
   ChunkRows plan{};
-  const auto plans = [&](int of_block, int of_warp) {
-    return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
-  };
-  const bool fits = plans(of_block, 1);
-  // Two chunks a warp, where one takes more than a portable cluster; where two do, in teams.
+  if (plan_alone(length, small ? 10 : std::min(kWarps, 16), plan))
+    return launch_grad_block<kLog, S>(job, plan, execution);
+  // Two chunks a warp where clusters of small blocks have no room for one; where they have none for
+  // two, in teams. Share of the copy rate on an H100 with one and two: 200 001 columns of bfloat16
+  // 0.80 and 0.97, the logarithm 0.91 and 0.93, 200 000 of float32 0.99 and 1.02, 0.97 and 0.98; at
+  // 100 001 0.98 and 0.95, 1.00 and 0.92.
   if constexpr (V > 1 && std::is_same_v<In, Out>) {
+    constexpr std::int64_t kTeams = 2 * kPortableBlocksOfRow * kWarps * kFoldChunk;
+    constexpr std::int64_t kPairs = kMostBlocksOfRow * 8 * kFoldChunk;
     if constexpr (sizeof(In) < 8)
-      if (job.rows.length > 2 * kPortableBlocksOfRow * kWarps * kFoldChunk &&
-          launch_grad_teams<kLog, S>(job, execution))
-        return;
-    if ((!fits || plan.blocks > kPortableBlocksOfRow) && plans(0, 2) &&
-        launch_grad_clusters<In>(grad_pair_kernel<kLog, In, Out, S, RowParts>, job, plan,
-                                 fetched_bytes<In, S>(static_cast<std::size_t>(plan.warps)),
-                                 execution))
+      if (length > kTeams && launch_grad_teams<kLog, S>(job, execution)) return;
+    if (length > kPairs && plan_cluster(length, 2, kFew, kWarps, device, plan) &&
+        launch_grad_pairs<kLog, S>(job, plan, execution))
       return;
   }
-  if (plans(of_block, 1) && launch_grad_chunks<kLog, S>(job, plan, execution)) return;
+  if (plan_cluster(length, 1, kFew, kWarps, device, plan) &&
+      launch_grad_chunks<kLog, S>(job, plan, execution))
+    return;
+  if (plan_alone(length, kWarps, plan)) return launch_grad_block<kLog, S>(job, plan, execution);
   launch_long_grad<kLog, S>(job, execution);
 }
 

@@ -1,6 +1,7 @@
 // The kernel of softmax_grad and log_softmax_grad where a cluster has registers for half of a row:
 // two chunks a warp. The first waits in shared memory as it came there, until the row's sum is
-// known; the second stays in registers.
+// known; the second, on its way to L2 meanwhile, stays in registers. A cluster has one row, as in
+// softmax_pair_kernel.cuh.
 #pragma once
 
 #include "kernels_cuda/softmax_grad_kernels.cuh"
@@ -18,11 +19,13 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
   OfRow<F, F> sums(memory, plan);
   unsigned char* const room = memory + sums.bytes(plan.chunks);
   const Next next_y(room), next_dy(room + Next::bytes(plan.warps));
+  constexpr bool kStays = OfRow<F, F>::kStays;
   const int rows = static_cast<int>(job.rows.rows), length = static_cast<int>(job.rows.length);
-  const int row_step = sums.rows_at_once(plan);
+  const int warp = kStays ? 0 : warp_of_all_lanes(), first = sums.block_of_row() * 2 * plan.warps;
   const auto chunk_of = [&](int half) {
-    return (2 * sums.block_of_row(plan) + half) * plan.warps + warp_anew();
+    return first + half * plan.warps + (kStays ? warp_anew() : warp);
   };
+  const auto left_of = [&](int half) { return length - chunk_of(half) * kFoldChunk; };
   const auto at = [&](int r, int half) {  // the row's chunk, of each operand
     RowStarts<3> starts = row_starts<OfRow<F, F>::kOneAxis>(job.rows.outer, r);
 #pragma unroll
@@ -31,24 +34,29 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
   };
   const auto share_of = [&](const RowStarts<3>& starts, int half) {
     const int lane = S::kRagged ? lane_anew() : threadIdx.x % kWarp;
-    return S(job.y + starts.of[1], length - chunk_of(half) * kFoldChunk, lane);
+    return S(job.y + starts.of[1], left_of(half), lane);
   };
   const auto fetch = [&](int r) {
-    if (r >= rows) return;
     const RowStarts<3> starts = at(r, 0);
     const S share = share_of(starts, 0);
-    next_y.fetch(share, job.y + starts.of[1], job.y_end);
-    next_dy.fetch(share, job.dy + starts.of[2], job.dy_end);
+    next_y.fetch(share, job.y + starts.of[1], job.y_end, left_of(0));
+    next_dy.fetch(share, job.dy + starts.of[2], job.dy_end, left_of(0));
   };
 
-  int r = sums.first_row(plan), turn = 0;
+  int r = sums.first_row(), turn = 0;
   fetch(r);
+  if constexpr (!kStays) {
+    const RowStarts<3> starts = at(r, 1);
+    bring_to_l2(job.y + starts.of[1], left_of(1));
+    bring_to_l2(job.dy + starts.of[2], left_of(1));
+  }
   sums.begin();
-  for (; r < rows; r += row_step, ++turn) {
+#pragma unroll 1
+  while (true) {
     GradShare<In, S> of_lane;
     const auto take = [&](const S& share) {
-      next_y.take(share, In{}, of_lane.y);
-      next_dy.take(share, In{}, of_lane.dy);
+      next_y.template take<false>(share, In{}, of_lane.y);
+      next_dy.template take<false>(share, In{}, of_lane.dy);
     };
 #pragma unroll 1
     for (int half = 0; half < 2; ++half) {
@@ -61,16 +69,26 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
     }
     const F sum = sums.joined(turn, join_sum_pairs<F>, [](F sum) { return sum; });
     of_lane.template forget<kLog>();
+    [[maybe_unused]] int after = 0;
+    if constexpr (kStays) after = r + sums.rows_at_once();
 #pragma unroll 1
     for (int half = 1; half >= 0; --half) {
       const RowStarts<3> starts = at(r, half);
       const S share = share_of(starts, half);
       if (half == 0) {
         take(share);
-        fetch(r + row_step);
+        if constexpr (kStays)
+          if (after < rows) fetch(after);
       }
       constexpr bool kInTurn = false, kAnew = true;
       of_lane.template store<kLog, kInTurn, kAnew>(share, job.dx + starts.of[0], 1, sum, job.scale);
+    }
+    if constexpr (kStays) {
+      if (after >= rows) break;
+      r = after;
+      ++turn;
+    } else {
+      break;
     }
   }
   sums.leave();

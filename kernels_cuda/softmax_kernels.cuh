@@ -4,29 +4,30 @@
 //   two chunks   simple rows of 16 bits, a warp a row (softmax_two_chunk_kernel.cuh)
 //   rows         a chunk a warp, everything in the registers of a block or of a cluster of blocks;
 //                what is left after whole chunks may go along with the last (row_tail.cuh)
-//   pairs        two chunks a warp of a cluster (softmax_pair_kernel.cuh)
+//   pairs        two chunks a warp of a cluster or a team (softmax_pair_kernel.cuh)
+//   dealt rows   a chunk a warp, of 16 bits, round all blocks (softmax_dealt_kernel.cuh)
 //   long rows    a cluster of blocks a row (softmax_long_kernel.cuh)
-// For 16-bit types instructions are the limit: a warp's chunk takes 690 of them (790 where it is
-// ragged), and 1000 would be all that a multiprocessor issues while the chunk travels. So pointers
-// are made once a chunk, what rows have in common once a row, and packs lie at offsets that
-// instructions hold.
-// Tried and left: joining chunks through a maximum of the whole row first, which costs a second
-// barrier; a warp for 64 columns, which leaves most lanes idle; blocks that stay, with or without
-// the next row on its way, where one block holds a row (0.86 and 0.92 of the copy rate in place of
-// 0.97); one warp that joins a block's parts for all, where one block holds a row (0.80 in place of
-// 0.83 at 16384); a barrier of the cluster in place of sent parts (0.45 in place of 0.67 at 65536);
-// the next row's weights before this row's parts are there (no gain from 32768 to 524288); warps
-// that each go their own way, a chunk's weights in shared memory while its row is joined elsewhere,
-// by letters from block to block (0.80 to 0.73 at 65536) or through global memory (0.46); warps
+// For 16-bit types instructions are near the limit: a warp's chunk takes 690 of them (760 where it
+// is ragged), and 1000 would be all that a multiprocessor issues while the chunk travels. So
+// pointers are made once a chunk, what rows have in common once a row, and packs lie at offsets
+// that instructions hold. Tried and left: joining chunks through a maximum of the whole row first,
+// which costs a second barrier; a warp for 64 columns, which leaves most lanes idle; blocks that
+// stay, with or without the next row on its way, where one block holds a row (0.86 and 0.92 of the
+// copy rate in place of 0.97), and until 2026-11-26 where a cluster did (softmax_pair_kernel.cuh);
+// one warp that joins a block's parts for all, where one block holds a row (0.80 in place of 0.83
+// at 16384); a barrier of the cluster in place of sent parts (0.45 in place of 0.67 at 65536); the
+// next row's weights before this row's parts are there (no gain from 32768 to 524288); warps that
+// each go their own way, a chunk's weights in shared memory while its row is joined elsewhere, by
+// letters from block to block (0.80 to 0.73 at 65536) or through global memory (0.46); warps
 // without a chunk that skip more of the work than the weights (no gain; log_softmax 0.78 to 0.67 at
 // 65536); 48 or 56 registers, for more warps (0.64 to 0.50 and 0.59 at 50257); a way of its own to
-// store a ragged chunk that is full (0.86 to 0.74 in float32 at 50257, by the instructions' cache),
-// or its tail's code apart, so that a full one meets no branch (no gain); a row that is out of
+// store a ragged chunk that is full (0.86 to 0.74 in float32 at 50257, by the instructions' cache);
+// a row that is out of
 // reach taken again apart from the loop (bfloat16's logarithm 0.90 to 0.87 at 16384, spills in
-// float32); short rows in blocks of 256 threads (no gain); 25 to 32 chunks of 16
-// bits in pairs of three to eight blocks (no gain); loads that say they are read once (ld.cs,
-// L1::no_allocate, a policy of L2::evict_first; 0.01 to 0.04 lost at every length of float32 but
-// teams'), that fetch 128 or 256 bytes (no gain), stores that say so (st.cs, st.wt; no gain).
+// float32); short rows in blocks of 256 threads (no gain); loads that say they are read once
+// (ld.cs, L1::no_allocate, a policy of L2::evict_first; 0.01 to 0.04 lost at every length of
+// float32 but teams'), that fetch 128 or 256 bytes (no gain), stores that say so (st.cs, st.wt; no
+// gain).
 #pragma once
 
 #include "kernels_cuda/row_pipeline.cuh"
@@ -184,73 +185,39 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   }
 }
 
-// The same with the blocks of a cluster, which stay and take row after row. kFetch: the job is
-// plain and in packs, and the next row is on its way to shared memory meanwhile.
-template <bool kLog, class Job, class S, bool kFetch>
+// The same with the blocks of a cluster.
+template <bool kLog, class Job, class S>
 __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
     softmax_cluster_kernel(const __grid_constant__ Job job, const ChunkRows plan) {
   using F = typename Job::F;
-  using In = typename Job::In;
+  using Parts = RowParts<SoftmaxPart<F>, SoftmaxRow<F>>;
   constexpr int V = S::kPack;
   TWINOPS_DYNAMIC_SHARED(memory);
-  RowParts<SoftmaxPart<F>, SoftmaxRow<F>> parts(memory, plan);
-  unsigned char* const room = memory + parts.bytes(plan.chunks);
-  const int chunk = static_cast<int>(blockIdx.x % plan.blocks) * plan.warps + threadIdx.x / kWarp;
-  const int begin = chunk * kFoldChunk;
+  Parts parts(memory, plan);
+  const int chunk = Parts::block_of_row() * plan.warps + warp_of_all_lanes();
+  const int r = Parts::first_row(), begin = chunk * kFoldChunk;
   const int left = static_cast<int>(job.rows.length) - begin;
-  const int rows = static_cast<int>(job.rows.rows),
-            row_step = static_cast<int>(gridDim.x) / plan.blocks;
   const std::int64_t step_in = V == 1 ? job.rows.step[1] : 1;
   const std::int64_t step_out = V == 1 ? job.rows.step[0] : 1;
-  const auto from = [&](const auto& row) { return job.x + row.of[1] + begin * step_in; };
-  const auto share_of = [&](const In* from) {
+  const auto starts = row_starts(job.rows.outer, r);
+  const auto* const from = job.x + starts.of[1] + begin * step_in;
+  const auto share_of_row = [&] {
     return S(from, left, S::kRagged ? lane_anew() : threadIdx.x % kWarp);
   };
-  [[maybe_unused]] std::conditional_t<kFetch, NextChunk<In, S>, NoChunk> next(room);
-  const auto fetch = [&](int r, const auto& row) {
-    if constexpr (kFetch) {
-      const In* const at = from(row);
-      if (r < rows) next.fetch(share_of(at), at, job.x_end);
-    }
+  F x[S::kElements], max;
+  int turn = 0;
+  const auto load = [&](F(&x)[S::kElements]) {
+    return load_share(job, share_of_row(), r, from, step_in, begin, x);
   };
-
-  int r = static_cast<int>(blockIdx.x) / plan.blocks, turn = 0;
-  auto starts = row_starts(job.rows.outer, r);
-  fetch(r, starts);
-  parts.begin();
-  for (; r < rows; r += row_step) {
-    const auto starts_after = row_starts(job.rows.outer, r + row_step);
-    F x[S::kElements], max;
-    bool again = false;
-    const auto load = [&](F(&x)[S::kElements]) {
-      const In* const at = from(starts);
-      const S share = share_of(at);
-      if constexpr (!kFetch) {
-        return load_share(job, share, r, at, step_in, begin, x);
-      } else {
-        Pack<In, S::kPack> packs[S::kElements / S::kPack];
-        if (again) {
-          share.load(at, 1, kPad<In>, packs);
-        } else {
-          next.take(share, kPad<In>, packs);
-          fetch(r + row_step, starts_after);
-          again = true;
-        }
-        if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
-        constexpr bool kLast = !kLog || !S::kRagged;
-        return widen_share<S, kLast>(packs, kLast || share.full(), x);
-      }
-    };
-    const auto join = [&](SoftmaxPart<F> part, F) {
-      parts.bring(turn, chunk, part);
-      return parts.joined(turn++, join_pairs<F>, finish_row<kLog, In, F>);
-    };
-    const SoftmaxRow<F> row =
-        settle<kLog, S, Job>(x, max, sizeof(In) == 2 && left <= 0, load, join);
-    store_share<kLog>(job, share_of(from(starts)), starts.of[0] + begin * step_out, step_out, x,
-                      row.max, last_of_chunk<kLog>(row, max));
-    starts = starts_after;
-  }
+  const auto join = [&](SoftmaxPart<F> part, F) {
+    if (turn == 0) parts.begin();
+    parts.bring(turn, chunk, part);
+    return parts.joined(turn++, join_pairs<F>, finish_row<kLog, typename Job::In, F>);
+  };
+  const SoftmaxRow<F> row =
+      settle<kLog, S, Job>(x, max, sizeof(typename Job::In) == 2 && left <= 0, load, join);
+  store_share<kLog>(job, share_of_row(), starts.of[0] + begin * step_out, step_out, x, row.max,
+                    last_of_chunk<kLog>(row, max));
   parts.leave();
 }
 

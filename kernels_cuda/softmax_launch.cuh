@@ -79,6 +79,13 @@ bool launch_two_chunks(const Job& job, Execution& execution) {
   return true;
 }
 
+// Chunks of a row up to which a block is alone with it. In 16 bits two chunks a warp of a cluster
+// do better from there on: bfloat16 that begins anywhere on an H100 at 1.5 GHz, where a
+// multiprocessor has as little time for what memory brings as an H200's, 205 and 189 us at 11 001
+// columns, 194 and 185 at 14 001, 189 and 184 at 16 001; at 9001 192 and 211.
+template <class In>
+inline constexpr int kAloneChunks = sizeof(In) == 2 ? 10 : 16;
+
 // A block a row.
 template <bool kLog, class S, LastChunk kLast = LastChunk::alike, class Last = S, class Job>
 void launch_block(const Job& job, Execution& execution) {
@@ -96,7 +103,7 @@ void launch_block(const Job& job, Execution& execution) {
 template <bool kLog, class S, class Job>
 bool launch_last_chunk(const Job& job, Execution& execution) {
   using In = typename Job::In;
-  constexpr int kMost = Job::kMostWarps / 2;
+  constexpr int kMost = kAloneChunks<In>;
   constexpr bool kFewest = !kLog && !kHasFar<In>;  // instructions
   const auto left = static_cast<int>(job.rows.length % kFoldChunk);
   if (left == 0 || job.rows.length > kMost * kFoldChunk + TailShare::kSlots) return false;
@@ -105,7 +112,7 @@ bool launch_last_chunk(const Job& job, Execution& execution) {
     launch_block<kLog, S, LastChunk::along>(job, execution);
     return true;
   }
-  if (whole == kMost || leaves_room<In>(whole + 1)) return false;
+  if (whole == kMost) return false;
   const auto apart = [&]<int R>() {
     launch_block<kLog, S, LastChunk::apart, Share<kWarp, R, S::kPack, S::kRagged>>(job, execution);
     return true;
@@ -120,15 +127,8 @@ bool launch_last_chunk(const Job& job, Execution& execution) {
 // A chunk a warp of a cluster; false if it has no room.
 template <bool kLog, class S, class Job>
 bool launch_chunks(const Job& job, const ChunkRows& plan, Execution& execution) {
-  const std::size_t parts = ClusterOfRow<typename Job::F>::bytes(plan.chunks);
-  if constexpr (S::kPack > 1) {
-    const std::size_t shared =
-        parts + NextChunk<typename Job::In, S>::bytes(static_cast<std::size_t>(plan.warps));
-    if (job.plain &&
-        launch_clusters(softmax_cluster_kernel<kLog, Job, S, true>, job, plan, shared, execution))
-      return true;
-  }
-  return launch_clusters(softmax_cluster_kernel<kLog, Job, S, false>, job, plan, parts, execution);
+  return launch_clusters(softmax_cluster_kernel<kLog, Job, S>, job, plan,
+                         ClusterOfRow<typename Job::F>::bytes(plan.chunks), execution);
 }
 
 // Two chunks a warp; false if they have no room. The job is plain, in packs.
@@ -148,16 +148,15 @@ bool launch_pairs_of_teams(const Job& job, Execution& execution) {
 }
 
 // A chunk a warp, dealt round the device's blocks; false if there is no room, or the call brought
-// no allocator for what they meet in, or (if_full) there are fewer groups than blocks. The job is
-// plain, in packs.
+// no allocator for what they meet in. The job is plain, in packs.
 template <bool kLog, class S, class Job>
-bool launch_dealt(const Job& job, bool if_full, Execution& execution) {
+bool launch_dealt(const Job& job, Execution& execution) {
   using Room = DealtRoom<Job, S>;
   const auto kernel = softmax_dealt_kernel<kLog, Job, S>;
   constexpr auto kThreads = static_cast<unsigned>(DealtRows::kWarps * kWarp);
   DealtRows plan{};
-  const int blocks = plan_dealt(job.rows, kernel, Room::kBytes, Room::Relay::kMostGroups, if_full,
-                                execution, plan);
+  const int blocks =
+      plan_dealt(job.rows, kernel, Room::kBytes, Room::Relay::kMostGroups, execution, plan);
   if (blocks == 0) return false;
   const Workspace letters(execution, Room::scratch_bytes(static_cast<std::size_t>(plan.all())));
   plan.letters = letters.data();
@@ -177,8 +176,11 @@ void launch_long(const Job& job, Execution& execution) {
 template <bool kLog, int V, bool kRagged, class Job>
 void launch_softmax(const Job& job, Execution& execution) {
   using S = ChunkShare<V, kRagged>;
+  using In = typename Job::In;
   constexpr int kWarps = Job::kMostWarps;
-  constexpr int kOfBlock = sizeof(typename Job::In) == 2 ? kWarps / 2 : kWarps;
+  constexpr std::size_t kSize = sizeof(In);
+  const std::int64_t length = job.rows.length;
+  const int device = execution.device.index;
   ChunkRows plan{};
   // Simple jobs of 16 bits, where instructions are the limit, have kernels of their own (float16
   // softmax at 64 to 1000 columns 0.95 to 0.97 of the copy rate, log_softmax 0.94 to 0.97, at 1001
@@ -194,52 +196,38 @@ void launch_softmax(const Job& job, Execution& execution) {
                         : !job.plain && launch_staged<kLog>(job, execution))
       return;
   constexpr bool kShortSimple = kSimple || V == 4;
-  if (job.rows.length <= kFoldChunk)
+  if (length <= kFoldChunk)
     return with_simple<kShortSimple>(
         job, [&](const auto& it) { launch_short<kLog, V, kRagged>(it, execution); });
   if constexpr (V >= 4)
-    if (job.is_simple() && job.rows.length <= 2 * kFoldChunk &&
+    if (job.is_simple() && length <= 2 * kFoldChunk &&
         launch_two_chunks<kLog, V, kRagged>(job.simple(), execution))
       return;
-  const auto plans = [&](int of_block, int of_warp) {
-    return plan_chunks(job.rows.length, kWarps, of_block, of_warp, execution.device.index, plan);
-  };
+  if constexpr (V == 8 && kSameType)
+    if (job.is_simple() && launch_last_chunk<kLog, S>(job.simple(), execution)) return;
   const auto launch_alone = [&] {
     with_simple<(kRagged ? kNoFar : kSimple) || (V == 4 && kSameType)>(
         job, [&](const auto& it) { launch_block<kLog, S>(it, execution); });
   };
-  if constexpr (V == 8 && kSameType)
-    if (job.is_simple() && launch_last_chunk<kLog, S>(job.simple(), execution)) return;
-  const bool fits = plans(kOfBlock, 1), alone = fits && plan.blocks == 1;
-  if (alone && !leaves_room<typename Job::In>(plan.chunks)) return launch_alone();
+  if (plan_alone(length, kAloneChunks<In>, plan)) return launch_alone();
   if constexpr (V > 1 && kSameType) {
-    using In = typename Job::In;
-    constexpr std::size_t kSize = sizeof(In);
-    constexpr std::int64_t kDealtAlways = 128 * kFoldChunk;  // though not all blocks have work
+    // Rows that clusters have no room for, or in 16 bits for half of that, are dealt or go to
+    // teams.
+    constexpr std::int64_t kMost = kPortableBlocksOfRow * kWarps * kFoldChunk * (kSize / 2);
     if constexpr (kSize == 2)
-      if (job.plain && dealt_is_better(job.rows.length, kRagged) &&
-          launch_dealt<kLog, S>(job, job.rows.length <= kDealtAlways, execution))
-        return;
-    // Two chunks a warp: where a chunk a warp has no room, and where it is faster. In teams, where
-    // a portable cluster has no room for that, or in 16 bits for half of it.
-    constexpr std::int64_t kTeams = kPortableBlocksOfRow * kWarps * kFoldChunk * (kSize / 2);
-    const bool better = alone || (kSize == 2 ? pairs_are_better<kLog, In>(plan.chunks, kRagged)
-                                             : kSize == 4 || !kRagged);
+      if (job.plain && length > kMost && launch_dealt<kLog, S>(job, execution)) return;
     if constexpr (kSize < 8)
-      if (job.plain && job.rows.length > kTeams && launch_pairs_of_teams<kLog, S>(job, execution))
-        return;
-    if (job.plain && (!fits || better) && plans(0, 2)) {
-      if (kSize == 2) plan_pairs(execution.device.index, plan);
-      if (with_simple<kNoFar>(
-              job, [&](const auto& it) { return launch_pairs<kLog, S>(it, plan, execution); }))
-        return;
-    }
+      if (job.plain && length > kMost && launch_pairs_of_teams<kLog, S>(job, execution)) return;
+    constexpr int kFew = kSize == 2 ? 4 : 2;
+    if (job.plain && plan_cluster(length, 2, kFew, kWarps, device, plan) &&
+        with_simple<kNoFar>(
+            job, [&](const auto& it) { return launch_pairs<kLog, S>(it, plan, execution); }))
+      return;
   }
-  if (alone) return launch_alone();
-  if (plans(kOfBlock, 1)) {
-    if (kSimple && kRagged && kSameType && job.plain) plan_three_blocks(plan);
-    if (launch_chunks<kLog, S>(job, plan, execution)) return;
-  }
+  if (plan_cluster(length, 1, 4, kWarps, device, plan) &&
+      launch_chunks<kLog, S>(job, plan, execution))
+    return;
+  if (plan_alone(length, kWarps, plan)) return launch_alone();
   launch_long<kLog, S>(job, execution);
 }
 

@@ -140,7 +140,7 @@ __device__ __forceinline__ void store_special(const Job& job, const S& share, st
     if constexpr (kMaskInPacks<S>)
       return share.store(job.out + at, step, [&](int, F(&y)[S::kPack]) {
 #pragma unroll
-        for (F& element : y) element = value;
+        for (int e = 0; e < S::kPack; ++e) y[e] = value;
       });
   }
   fill_share(job.out + at, step, share.left(), share.lane(), S::kLanes,
@@ -148,30 +148,36 @@ __device__ __forceinline__ void store_special(const Job& job, const S& share, st
 }
 
 // Stores a share of a row at out + at, of what value(r, x) gives for pack r: the row's elements
-// (kLog) or their weights.
-template <bool kLog, class S, class Job, class F, class Value>
+// (kLog) or their weights. room: of Share::store_mostly_full(), which ragged shares take if there
+// is one.
+template <bool kLog, class S, class Job, class F, class Value, class Room = std::nullptr_t>
 __device__ __forceinline__ void store_values(const Job& job, S share, std::int64_t at,
-                                             std::int64_t step, Value&& value, F row_max, F last) {
+                                             std::int64_t step, Value&& value, F row_max, F last,
+                                             Room room = nullptr) {
   const RowKind kind = kind_of_row(row_max);
   if (kind != RowKind::ordinary) {
     store_special(job, share, at, step, special_row<F>(kind, job.masked_is_zero, kLog));
     share.cut_to(0);  // which goes on beside the others of its warp
   }
-  share.template store<true>(job.out + at, step, [&](int r, F(&y)[S::kPack]) {
+  const auto pack = [&](int r, F(&y)[S::kPack]) {
     value(r, y);
 #pragma unroll
     for (int e = 0; e < S::kPack; ++e) y[e] = kLog ? log_softmax(y[e], row_max, last) : y[e] * last;
-  });
+  };
+  if constexpr (!std::is_null_pointer_v<Room>)
+    if constexpr (S::kRagged)
+      return share.template store_mostly_full<true>(job.out + at, pack, room);
+  share.template store<true>(job.out + at, step, pack);
 }
-template <bool kLog, class S, class Job, class F>
+template <bool kLog, class S, class Job, class F, class Room = std::nullptr_t>
 __device__ __forceinline__ void store_share(const Job& job, const S& share, std::int64_t at,
                                             std::int64_t step, const F (&x)[S::kElements],
-                                            F row_max, F last) {
+                                            F row_max, F last, Room room = nullptr) {
   const auto value = [&](int r, F(&y)[S::kPack]) {
 #pragma unroll
     for (int e = 0; e < S::kPack; ++e) y[e] = x[r * S::kPack + e];
   };
-  store_values<kLog>(job, share, at, step, value, row_max, last);
+  store_values<kLog>(job, share, at, step, value, row_max, last, room);
 }
 
 }  // namespace twinops

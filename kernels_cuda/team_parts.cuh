@@ -25,10 +25,11 @@ class TeamParts {
   __host__ __device__ static constexpr int bytes(int) { return sizeof(Memory); }
 
   static constexpr bool kOneAxis = true;  // of row_starts()
+  static constexpr bool kStays = true;    // and takes row after row
 
-  __device__ static int block_of_row(const ChunkRows&) { return static_cast<int>(blockIdx.x); }
-  __device__ static int first_row(const ChunkRows&) { return static_cast<int>(blockIdx.y); }
-  __device__ static int rows_at_once(const ChunkRows&) { return static_cast<int>(gridDim.y); }
+  __device__ static int block_of_row() { return static_cast<int>(blockIdx.x); }
+  __device__ static int first_row() { return static_cast<int>(blockIdx.y); }
+  __device__ static int rows_at_once() { return static_cast<int>(gridDim.y); }
 
   // plan.board: of all blocks.
   __device__ TeamParts(void* memory, const ChunkRows& plan)

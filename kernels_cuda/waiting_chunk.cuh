@@ -18,6 +18,14 @@ struct WaitingChunk {
   __device__ explicit WaitingChunk(void* memory)
       : lane_(static_cast<uint4*>(memory) + threadIdx.x / kWarp * kOfWarp + threadIdx.x % kWarp) {}
 
+  // Of 16-bit types, memory for a pack of a warp beyond what waits, as many packs on as a lane is.
+  __device__ __forceinline__ auto beyond() const {
+    if constexpr (sizeof(In) == 2)
+      return lane_ + (kOfWarp - 1);
+    else
+      return nullptr;
+  }
+
   __device__ __forceinline__ void put(const F (&x)[S::kElements]) const {
 #pragma unroll
     for (int i = 0; i < S::kElements; i += kOfPack) {

@@ -58,6 +58,8 @@ inline void read_relaxed(const void* from, unsigned long long (&words)[kWords]) 
   for (int i = 0; i < kWords; ++i) words[i] = std::atomic_ref(at[i]).load();
 }
 
+inline void prefetch_line(const void*) {}
+
 using SharedAddress = void*;
 inline SharedAddress shared_address(const void* p) { return const_cast<void*>(p); }
 
@@ -71,6 +73,10 @@ inline void copy_16_bytes_async(SharedAddress to, const void* from) {
 }
 inline void wait_for_copies() { block_now().wait_for_all_copies(); }
 
+inline int block_of_cluster() { return static_cast<int>(block_now().rank()); }
+inline int cluster_of_grid() {
+  return static_cast<int>(blockIdx.x / block_now().company().shared.size());
+}
 inline void cluster_arrive_relaxed() { block_now().arrive(); }
 inline void cluster_wait() { block_now().wait(); }
 inline void cluster_sync() {
