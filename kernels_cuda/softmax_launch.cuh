@@ -79,7 +79,7 @@ bool launch_two_chunks(const Job& job, Execution& execution) {
   return true;
 }
 
-// Chunks of a row up to which a block is alone with it. In 16 bits two chunks a warp of a cluster
+// Chunks of a plain row up to which a block is alone with it. In 16 bits two chunks a warp of a cluster
 // do better from there on: bfloat16 that begins anywhere on an H100 at 1.5 GHz, where a
 // multiprocessor has as little time for what memory brings as an H200's, 205 and 189 us at 11 001
 // columns, 194 and 185 at 14 001, 189 and 184 at 16 001; at 9001 192 and 211.
@@ -209,7 +209,8 @@ void launch_softmax(const Job& job, Execution& execution) {
     with_simple<(kRagged ? kNoFar : kSimple) || (V == 4 && kSameType)>(
         job, [&](const auto& it) { launch_block<kLog, S>(it, execution); });
   };
-  if (plan_alone(length, kAloneChunks<In>, plan)) return launch_alone();
+  const bool pairs = V > 1 && kSameType && job.plain;  // where there are clusters
+  if (plan_alone(length, pairs ? kAloneChunks<In> : 16, plan)) return launch_alone();
   if constexpr (V > 1 && kSameType) {
     // Rows that clusters have no room for, or in 16 bits for half of that, are dealt or go to
     // teams.
