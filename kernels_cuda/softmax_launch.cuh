@@ -79,8 +79,8 @@ bool launch_two_chunks(const Job& job, Execution& execution) {
   return true;
 }
 
-// Chunks of a plain row up to which a block is alone with it. In 16 bits two chunks a warp of a cluster
-// do better from there on: bfloat16 that begins anywhere on an H100 at 1.5 GHz, where a
+// Chunks of a plain row up to which a block is alone with it. In 16 bits two chunks a warp of a
+// cluster do better from there on: bfloat16 that begins anywhere on an H100 at 1.5 GHz, where a
 // multiprocessor has as little time for what memory brings as an H200's, 205 and 189 us at 11 001
 // columns, 194 and 185 at 14 001, 189 and 184 at 16 001; at 9001 192 and 211.
 template <class In>
