@@ -79,12 +79,16 @@ bool launch_two_chunks(const Job& job, Execution& execution) {
   return true;
 }
 
-// Chunks of a plain row up to which a block is alone with it. In 16 bits two chunks a warp of a
-// cluster do better from there on: bfloat16 that begins anywhere on an H100 at 1.5 GHz, where a
-// multiprocessor has as little time for what memory brings as an H200's, 205 and 189 us at 11 001
-// columns, 194 and 185 at 14 001, 189 and 184 at 16 001; at 9001 192 and 211.
+// Chunks of a row up to which a block is alone with it, but for 16 bits that are not plain, for
+// which it is 16. In 16 bits two chunks a warp of a cluster do better from there on: bfloat16 that
+// begins anywhere on an H100 at 1.5 GHz, where a multiprocessor has as little time for what memory
+// brings as an H200's, 205 and 189 us at 11 001 columns, 194 and 185 at 14 001, 189 and 184 at
+// 16 001; at 9001 192 and 211. Of float64 blocks of more than eight warps are alone on a
+// multiprocessor (10 305 columns 0.90 and 0.98 of the copy rate, log_softmax 0.84 and 0.98).
 template <class In>
-inline constexpr int kAloneChunks = sizeof(In) == 2 ? 10 : 16;
+inline constexpr int kAloneChunks = sizeof(In) == 2   ? 10
+                                    : sizeof(In) == 8 ? 8
+                                                      : 16;
 
 // A block a row.
 template <bool kLog, class S, LastChunk kLast = LastChunk::alike, class Last = S, class Job>
@@ -209,8 +213,8 @@ void launch_softmax(const Job& job, Execution& execution) {
     with_simple<(kRagged ? kNoFar : kSimple) || (V == 4 && kSameType)>(
         job, [&](const auto& it) { launch_block<kLog, S>(it, execution); });
   };
-  const bool pairs = V > 1 && kSameType && job.plain;  // where there are clusters
-  if (plan_alone(length, pairs ? kAloneChunks<In> : 16, plan)) return launch_alone();
+  const bool few = kSize == 8 || (V > 1 && kSameType && job.plain);
+  if (plan_alone(length, few ? kAloneChunks<In> : 16, plan)) return launch_alone();
   if constexpr (V > 1 && kSameType) {
     // Rows that clusters have no room for, or in 16 bits for half of that, are dealt or go to
     // teams.
