@@ -88,12 +88,11 @@ void for_few_axes(const Arguments& arguments, Launch&& launch) {
     for_few_axes<kAxes>(part_of(arguments, axis, i, 1), launch);
 }
 
-// With parts of fewer than 2^27 rows, so that a grid has room for 16 blocks a row: halves of the
-// longest axis, and so on.
+// With parts of fewer than 2^31 rows: halves of the longest axis, and so on.
 template <class Arguments, class Launch>
 void for_few_rows(const Arguments& arguments, Launch&& launch) {
   const auto& outer = arguments.rows.outer;
-  if (arguments.rows.rows >> 27 == 0) return launch(arguments);
+  if (arguments.rows.rows >> 31 == 0) return launch(arguments);
   const auto axis =
       static_cast<int>(std::max_element(outer.size, outer.size + outer.rank) - outer.size);
   const std::int64_t size = outer.size[axis], half = size / 2;

@@ -154,16 +154,18 @@ int plan_dealt(const Rows& rows, Kernel kernel, std::size_t shared, std::int64_t
   return static_cast<int>(blocks);
 }
 
-// Launches a kernel with a cluster a row; false if not even one finds room.
+// Launches a kernel with a cluster a row; false if not even one finds room, or there are more
+// of them than a grid has room for.
 template <class Kernel, class Job>
 bool launch_clusters(Kernel kernel, const Job& job, const ChunkRows& plan, std::size_t shared,
                      Execution& execution) {
   const int device = execution.device.index;
   const auto threads = static_cast<unsigned>(plan.warps * kWarp);
-  if (!has_room(shared, device)) return false;
-  if (active_clusters(kernel, threads, shared, plan.blocks, device) == 0) return false;
-  launch_rows(execution, kernel, grid_of(job.rows.rows * plan.blocks), threads, shared, plan.blocks,
-              job, plan);
+  const std::int64_t blocks = job.rows.rows * plan.blocks;
+  if (!has_room(shared, device) || blocks >> 31 != 0 ||
+      active_clusters(kernel, threads, shared, plan.blocks, device) == 0)
+    return false;
+  launch_rows(execution, kernel, grid_of(blocks), threads, shared, plan.blocks, job, plan);
   return true;
 }
 
