@@ -34,9 +34,9 @@ template __global__ void softmax_row_kernel<true, HalfJob, Elements>(
 template __global__ void
 softmax_row_kernel<true, SimpleHalfJob, Chunk, LastChunk::apart, Share<32, 1, 8, true>>(
     const __grid_constant__ SimpleHalfJob);
-template __global__ void softmax_cluster_kernel<true, HalfJob, Chunk, true>(
+template __global__ void softmax_cluster_kernel<true, HalfJob, Chunk>(
     const __grid_constant__ HalfJob, const ChunkRows);
-template __global__ void softmax_cluster_kernel<true, HalfJob, Elements, false>(
+template __global__ void softmax_cluster_kernel<true, HalfJob, Elements>(
     const __grid_constant__ HalfJob, const ChunkRows);
 template __global__ void softmax_pair_kernel<true, HalfJob, Chunk, ClusterOfRow>(
     const __grid_constant__ HalfJob, const __grid_constant__ ChunkRows);
