@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <iterator>
 #include <limits>
 
 #include "kernels_cuda/dealt_rows.cuh"
@@ -52,8 +51,9 @@ inline bool plan_alone(std::int64_t length, int most, ChunkRows& plan) {
 
 // A cluster with a row, `of_warp` chunks a warp, `most` warps a block; false if that has no room
 // for it. Small blocks hide each other's waits, and are there again sooner: `few` warps each, until
-// that makes eight blocks, more than which are not portable; from eight blocks of eight warps on,
-// 16, where the device has them. Share of the copy rate of bfloat16 on an H100 with blocks of 2, 4,
+// that makes eight blocks, more than which are not portable; beyond eight blocks of eight warps 16,
+// where the device has them. Two at least: in a cluster of one compute-sanitizer reports every
+// st.async. Share of the copy rate of bfloat16 on an H100 with blocks of 2, 4,
 // 8 and 16 warps, two chunks a warp: 32 768 columns 0.95, 0.99, 0.98; 65 536 0.91, 0.99, 0.98,
 // 0.97; 131 072 with 4 (of 16 blocks), 8 and 16 warps 0.98, 0.98, 0.96; 262 144 with 8 (of 16
 // blocks) and 16 0.97 and 0.95. A warp more where fewer are idle then: log_softmax_grad at 262 145

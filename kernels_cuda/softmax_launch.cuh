@@ -79,12 +79,13 @@ bool launch_two_chunks(const Job& job, Execution& execution) {
   return true;
 }
 
-// Chunks of a row up to which a block is alone with it, but for 16 bits that are not plain, for
-// which it is 16. In 16 bits two chunks a warp of a cluster do better from there on: bfloat16 that
-// begins anywhere on an H100 at 1.5 GHz, where a multiprocessor has as little time for what memory
-// brings as an H200's, 205 and 189 us at 11 001 columns, 194 and 185 at 14 001, 189 and 184 at
-// 16 001; at 9001 192 and 211. Of float64 blocks of more than eight warps are alone on a
-// multiprocessor (10 305 columns 0.90 and 0.98 of the copy rate, log_softmax 0.84 and 0.98).
+// Chunks of a row up to which a block is alone with it; 16 of 16 bits whose warps have one chunk
+// only (scales, masks, two types, elements one by one). In 16 bits two chunks a warp of a cluster
+// do better from there on: bfloat16 that begins anywhere on an H100 at 1.5 GHz, where a
+// multiprocessor has as little time for what memory brings as an H200's, 205 and 189 us at 11 001
+// columns, 194 and 185 at 14 001, 189 and 184 at 16 001; at 9001 192 and 211. Of float64 blocks of
+// more than eight warps are alone on a multiprocessor (10 305 columns 0.90 and 0.98 of the copy
+// rate, log_softmax 0.84 and 0.98).
 template <class In>
 inline constexpr int kAloneChunks = sizeof(In) == 2   ? 10
                                     : sizeof(In) == 8 ? 8
@@ -192,9 +193,9 @@ void launch_softmax(const Job& job, Execution& execution) {
   // room (short_blocks()), and 0.1 to 0.3 us of fewer parameters where a block has a row. They do
   // not where ragged rows of a block each of 16 bits may be out of reach (bfloat16 at 4100 0.80 to
   // 0.77), nor pairs of such (at 32768 0.84 to 0.82: one axis to count along spills registers).
-  constexpr bool kSimple = V > 1 && sizeof(typename Job::In) == 2;
-  constexpr bool kNoFar = kSimple && !kHasFar<typename Job::In>;
-  constexpr bool kSameType = std::is_same_v<typename Job::In, typename Job::Out>;
+  constexpr bool kSimple = V > 1 && kSize == 2;
+  constexpr bool kNoFar = kSimple && !kHasFar<In>;
+  constexpr bool kSameType = std::is_same_v<In, typename Job::Out>;
   if constexpr (V >= 4 && kRagged && kSameType)
     if (job.is_simple() ? launch_staged<kLog>(job.simple(), execution)
                         : !job.plain && launch_staged<kLog>(job, execution))
