@@ -32,12 +32,14 @@ template __global__ void softmax_two_chunk_kernel<
 template __global__ void softmax_row_kernel<true, HalfJob, Elements>(
     const __grid_constant__ HalfJob);
 template __global__ void
-softmax_row_kernel<true, SimpleHalfJob, Chunk, LastChunk::apart, Share<32, 1, 8, true>>(
+softmax_row_kernel<true, SimpleHalfJob, Chunk, LastChunk::apart, Share<32, 8, 1, false>>(
     const __grid_constant__ SimpleHalfJob);
 template __global__ void softmax_cluster_kernel<true, HalfJob, Chunk>(
     const __grid_constant__ HalfJob, const ChunkRows);
 template __global__ void softmax_cluster_kernel<true, HalfJob, Elements>(
     const __grid_constant__ HalfJob, const ChunkRows);
+template __global__ void softmax_pair_kernel<true, HalfJob, Chunk, BlockOfRow>(
+    const __grid_constant__ HalfJob, const __grid_constant__ ChunkRows);
 template __global__ void softmax_pair_kernel<true, HalfJob, Chunk, ClusterOfRow>(
     const __grid_constant__ HalfJob, const __grid_constant__ ChunkRows);
 template __global__ void softmax_pair_kernel<true, HalfJob, Chunk, TeamOfRow>(

@@ -49,17 +49,28 @@ inline bool plan_alone(std::int64_t length, int most, ChunkRows& plan) {
   return true;
 }
 
+// How many warps the blocks of a kernel's clusters have: `few` to `more`, of which those that leave
+// the fewest idle, and of equal ones the fewest, for a chunk that is nobody's costs half as many
+// instructions as one; while eight blocks have room for the row. two: two blocks, where they have
+// room for it with up to eight warps each; a launch of clusters costs each block some time.
+//
+// Share of the copy rate of softmax on an H200, two chunks a warp, bfloat16 that begins anywhere:
+// 17 001 columns with three blocks of 3 warps 0.85, two of 5 0.89; 20 001 with three of 4, two of 5
+// and of 6 0.86, 0.95, 0.86; 28 001 with four of 4, three of 5, two of 7 0.88, 0.90, 0.94; 32 001
+// with 4 and 8 0.94 and 0.95; 36 001 with 4, 5, 6 0.89, 0.88, 0.90; 50 257 with 4, 5, 6, 7 0.88,
+// 0.92, 0.80, 0.82. Of float32, where instructions are not the limit, 32 001 columns with 2, 3, 4,
+// 8 0.92, 0.98, 0.96, 0.95; a chunk a warp, softmax_grad and its logarithm at 17 001 with 3, 4, 6
+// 1.03, 1.02, 1.03 and 1.00, 0.94, 0.83, in bfloat16 0.83, 0.94, 1.01 and 0.88, 0.90, 0.92.
+struct ClusterWarps {
+  int few, more;
+  bool two = false;
+};
+
 // A cluster with a row, `of_warp` chunks a warp, `most` warps a block; false if that has no room
-// for it. Small blocks hide each other's waits, and are there again sooner: `few` warps each, until
-// that makes eight blocks, more than which are not portable; beyond eight blocks of eight warps 16,
-// where the device has them. Two at least: in a cluster of one compute-sanitizer reports every
-// st.async. Share of the copy rate of bfloat16 on an H100 with blocks of 2, 4,
-// 8 and 16 warps, two chunks a warp: 32 768 columns 0.95, 0.99, 0.98; 65 536 0.91, 0.99, 0.98,
-// 0.97; 131 072 with 4 (of 16 blocks), 8 and 16 warps 0.98, 0.98, 0.96; 262 144 with 8 (of 16
-// blocks) and 16 0.97 and 0.95. A warp more where fewer are idle then: log_softmax_grad at 262 145
-// columns with 9 and 10 warps 0.84 and 0.94, at 400 001 with 13 and 14 0.79 and 0.82.
-inline bool plan_cluster(std::int64_t length, int of_warp, int few, int most, int device,
-                         ChunkRows& plan) {
+// for it. More than eight blocks are not portable; beyond eight blocks of eight warps 16, where the
+// device has them. Two at least: in a cluster of one compute-sanitizer reports every st.async.
+inline bool plan_cluster(std::int64_t length, int of_warp, ClusterWarps of_block, int most,
+                         int device, ChunkRows& plan) {
   constexpr int kMany = 8;  // warps of a block
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
   const int largest = largest_cluster(device), portable = std::min(kPortableBlocksOfRow, largest);
@@ -67,12 +78,17 @@ inline bool plan_cluster(std::int64_t length, int of_warp, int few, int most, in
   const auto shares = [](int count, int of_one) { return (count + of_one - 1) / of_one; };
   plan.chunks = static_cast<int>(chunks);
   const int warps = shares(plan.chunks, of_warp);
-  const int blocks =
-      warps > portable * kMany ? largest : std::clamp(shares(warps, few), 2, portable);
-  plan.warps = shares(warps, blocks);
-  const auto idle = [&](int of_block) { return shares(warps, of_block) * of_block - warps; };
-  if (plan.warps > kMany && plan.warps < most && idle(plan.warps + 1) < idle(plan.warps))
-    ++plan.warps;
+  const auto idle = [&](int some) { return shares(warps, some) * some - warps; };
+  if (of_block.two && warps <= 2 * kMany) {
+    plan.warps = shares(warps, 2);
+  } else {
+    const int blocks = warps > portable * kMany ? largest : portable;
+    const int least = std::min(std::max(shares(warps, blocks), of_block.few), shares(warps, 2));
+    const int more = std::min(most, least > kMany ? least + 1 : of_block.more);
+    plan.warps = least;
+    for (int some = least + 1; some <= more && shares(warps, some) > 1; ++some)
+      if (idle(some) < idle(plan.warps)) plan.warps = some;
+  }
   plan.blocks = shares(warps, plan.warps);
   return true;
 }

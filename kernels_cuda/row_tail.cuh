@@ -6,7 +6,8 @@
 // code knows that their chunks are whole. Share of the copy rate, alike and so, 16-bit rows that
 // begin anywhere: softmax of float16 at 2148 columns 0.80 and 0.84, 7169 0.87 and 0.93, log_softmax
 // at 3172 0.82 and 0.87, of bfloat16 at 3172 0.77 and 0.86, 15 361 0.79 and 0.88, 16 361 0.85 and
-// 0.91; log_softmax_grad of float16 at 10 540 0.75 and 0.90, 12 353 0.80 and 0.96.
+// 0.91; log_softmax_grad of float16 at 10 540 0.75 and 0.90, 12 353 0.80 and 0.96. (Softmax of more
+// than eight chunks has gone two chunks a warp since, and does better: softmax_launch.cuh.)
 //
 // Along: the last chunk's warp takes up to 64 elements along, one or two a lane. That is best where
 // a warp more would cost a multiprocessor a block: float16 at 2049 columns alike, apart and so

@@ -71,8 +71,9 @@ void with_lanes(int length, Launch&& launch) {
 // float32 that fill their lanes to the last do better with two packs (0.97 to 0.99 at 64, 128 and
 // 256), others worse (1.00 to 0.92 at 100). An H100's memory leaves time for what more lanes cost:
 // there one pack (0.99 to 1.00 at 64 and 128), and of 16 bits two (0.98 to 1.00 at 64, 128 and 256;
-// at 512 no more than 0.005). With as few warps for what memory brings as an H200 has that loses
-// (bfloat16 at 64 0.97 to 0.95).
+// at 512 no more than 0.005). On an H200 that loses: float16 with four, two and one at 64 0.99,
+// 0.90 and 0.73, at 256 0.99, 0.90 and 0.78, at 512 with four and two 1.00 and 0.93, float32 with
+// two and one at 128 1.01 and 0.95.
 template <int V, bool kRagged, Shapes kShapes, class Launch>
 void with_short_share(std::int64_t length, int device, Launch&& launch) {
   const auto with = [&]<int G, int R>() { launch(TypeTag<Share<G, R, V, kRagged>>()); };

@@ -127,7 +127,7 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
           launch_rows(execution, grad_short_kernel<kLog, In, Out, Short>,
                       grid_of((job.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, job);
         });
-  constexpr int kWarps = kGradWarps<In, V>, kFew = 4;
+  constexpr int kWarps = kGradWarps<In, V>;
   const std::int64_t length = job.rows.length;
   const int device = execution.device.index;
   // Blocks of 11 to 15 warps of float32 are alone on a multiprocessor; smaller ones with a part of
@@ -137,23 +137,35 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
   if constexpr (V == 8 && std::is_same_v<In, Out>)
     if (job.rows.outer.rank <= 1 && launch_last_grad_chunk<kLog, S>(job.in_one_axis(), execution))
       return;
+  constexpr ClusterWarps kOfBlock = sizeof(In) == 2   ? ClusterWarps{4, 6}
+                                    : sizeof(In) == 4 ? ClusterWarps{3, 5}
+                                                      : ClusterWarps{4, 4};
   ChunkRows plan{};
   if (plan_alone(length, small ? 10 : std::min(kWarps, 16), plan))
     return launch_grad_block<kLog, S>(job, plan, execution);
-  // Two chunks a warp where clusters of small blocks have no room for one; where they have none for
-  // two, in teams. Share of the copy rate on an H100 with one and two: 200 001 columns of bfloat16
-  // 0.80 and 0.97, the logarithm 0.91 and 0.93, 200 000 of float32 0.99 and 1.02, 0.97 and 0.98; at
-  // 100 001 0.98 and 0.95, 1.00 and 0.92.
+  // Two chunks a warp where clusters of small blocks have no room for one, in teams from where
+  // clusters of 16 blocks do worse. Share of the copy rate with one and two chunks on an H100: 200
+  // thousand columns of bfloat16 0.80 and 0.97, the logarithm 0.91 and 0.93, of float32 0.99 and
+  // 1.02, 0.97 and 0.98; at 100 001 0.98 and 0.95, 1.00 and 0.92. On an H200 float16's softmax_grad
+  // that begins anywhere, of whose blocks of seven warps a multiprocessor holds four and not five:
+  // at 100 001 0.76 and 0.83, at 131 071 0.87 and 0.87. There in clusters and in teams: bfloat16
+  // that begins anywhere at 150 001 0.85 and 0.84, the logarithm 0.76 and 0.82, at 262 143 0.89 and
+  // 0.85, 0.82 and 0.83, float32's logarithm at 150 001 0.76 and 0.85; bfloat16 in whole packs at
+  // 2^19 0.94 and 0.85, 0.76 and 0.82.
   if constexpr (V > 1 && std::is_same_v<In, Out>) {
-    constexpr std::int64_t kTeams = 2 * kPortableBlocksOfRow * kWarps * kFoldChunk;
-    constexpr std::int64_t kPairs = kMostBlocksOfRow * 8 * kFoldChunk;
+    constexpr bool kFourBlocks = kRagged && !kLog && sizeof(In) == 2 && !kHasFar<In>;
+    constexpr std::int64_t kMostOfChunks = (kFourBlocks ? 96 : 128) * kFoldChunk;
+    constexpr std::int64_t kMostOfPairs = (kRagged && kLog                      ? 128
+                                           : kRagged || kLog || sizeof(In) != 2 ? 256
+                                                                                : 512) *
+                                          kFoldChunk;
     if constexpr (sizeof(In) < 8)
-      if (length > kTeams && launch_grad_teams<kLog, S>(job, execution)) return;
-    if (length > kPairs && plan_cluster(length, 2, kFew, kWarps, device, plan) &&
+      if (length > kMostOfPairs && launch_grad_teams<kLog, S>(job, execution)) return;
+    if (length > kMostOfChunks && plan_cluster(length, 2, kOfBlock, kWarps, device, plan) &&
         launch_grad_pairs<kLog, S>(job, plan, execution))
       return;
   }
-  if (plan_cluster(length, 1, kFew, kWarps, device, plan) &&
+  if (plan_cluster(length, 1, kOfBlock, kWarps, device, plan) &&
       launch_grad_chunks<kLog, S>(job, plan, execution))
     return;
   if (plan_alone(length, kWarps, plan)) return launch_grad_block<kLog, S>(job, plan, execution);

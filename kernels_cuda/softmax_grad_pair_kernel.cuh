@@ -2,6 +2,10 @@
 // two chunks a warp. The first waits in shared memory as it came there, until the row's sum is
 // known; the second, on its way to L2 meanwhile, stays in registers. A cluster has one row, as in
 // softmax_pair_kernel.cuh.
+//
+// Tried and left: a logarithm's team that sends for all of its dy ahead, and for the second chunk's
+// y once its part is on its way (float16 on an H200 at 200 001 columns 0.80 to 0.71 of the copy
+// rate, at 2^20 0.80 to 0.75, float32 0.83 to 0.81).
 #pragma once
 
 #include "kernels_cuda/softmax_grad_kernels.cuh"

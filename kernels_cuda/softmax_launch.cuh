@@ -79,17 +79,11 @@ bool launch_two_chunks(const Job& job, Execution& execution) {
   return true;
 }
 
-// Chunks of a row up to which a block is alone with it; 16 of 16 bits whose warps have one chunk
-// only (scales, masks, two types, elements one by one). In 16 bits two chunks a warp of a cluster
-// do better from there on: bfloat16 that begins anywhere on an H100 at 1.5 GHz, where a
-// multiprocessor has as little time for what memory brings as an H200's, 205 and 189 us at 11 001
-// columns, 194 and 185 at 14 001, 189 and 184 at 16 001; at 9001 192 and 211. Of float64 blocks of
+// Chunks of a plain row up to which a block is alone with it, a chunk a warp. Of float64 blocks of
 // more than eight warps are alone on a multiprocessor (10 305 columns 0.90 and 0.98 of the copy
 // rate, log_softmax 0.84 and 0.98).
 template <class In>
-inline constexpr int kAloneChunks = sizeof(In) == 2   ? 10
-                                    : sizeof(In) == 8 ? 8
-                                                      : 16;
+inline constexpr int kAloneChunks = sizeof(In) == 4 ? 16 : 8;
 
 // A block a row.
 template <bool kLog, class S, LastChunk kLast = LastChunk::alike, class Last = S, class Job>
@@ -101,10 +95,12 @@ void launch_block(const Job& job, Execution& execution) {
 }
 
 // The same of rows whose last chunk is not whole, and is better taken otherwise than the others
-// (row_tail.cuh); false if it is not. The job is simple and of 16 bits, in packs. Float16's
-// softmax, which has the fewest instructions, gains where its blocks are small, and not with packs
-// of all slots (2948 columns 0.96 to 0.93 of the copy rate), nor does its log_softmax of few chunks
-// (0.93 to 0.90), nor whole packs of any.
+// (row_tail.cuh); false if it is not. The job is simple and of 16 bits, in packs. Begun anywhere,
+// up to 256 elements are taken one by one: the two edges of so few packs are more work (on an H200
+// 2113 columns of bfloat16 0.84 and 0.86 of the copy rate, log_softmax 0.85 and 0.89, of float16
+// 0.81 and 0.84, both; 2250 0.01 to 0.02 more). Packs of all slots are no gain to float16's
+// softmax, which has the fewest instructions (2948 columns 0.96 to 0.93), to its log_softmax of few
+// chunks (0.93 to 0.90), and to whole packs of any.
 template <bool kLog, class S, class Job>
 bool launch_last_chunk(const Job& job, Execution& execution) {
   using In = typename Job::In;
@@ -118,12 +114,20 @@ bool launch_last_chunk(const Job& job, Execution& execution) {
     return true;
   }
   if (whole == kMost) return false;
-  const auto apart = [&]<int R>() {
-    launch_block<kLog, S, LastChunk::apart, Share<kWarp, R, S::kPack, S::kRagged>>(job, execution);
+  const auto apart_as = [&]<class Last>(TypeTag<Last>) {
+    launch_block<kLog, S, LastChunk::apart, Last>(job, execution);
     return true;
   };
-  if (left <= kFoldChunk / 4) return (!kFewest || whole < 10) && apart.template operator()<1>();
-  if (left <= kFoldChunk / 2) return (!kFewest || whole < 10) && apart.template operator()<2>();
+  if constexpr (S::kRagged) {
+    if (left <= kFoldChunk / 8) return apart_as(TypeTag<Share<kWarp, 4, 1, false>>());
+    if (left <= kFoldChunk / 4) return apart_as(TypeTag<Share<kWarp, 8, 1, false>>());
+  }
+  const auto apart = [&]<int R>() {
+    return apart_as(TypeTag<Share<kWarp, R, S::kPack, S::kRagged>>());
+  };
+  if constexpr (!S::kRagged)
+    if (left <= kFoldChunk / 4) return apart.template operator()<1>();
+  if (left <= kFoldChunk / 2) return apart.template operator()<2>();
   if constexpr (S::kRagged && !kFewest)
     return (kHasFar<In> || whole > 4) && apart.template operator()<4>();
   return false;
@@ -136,7 +140,27 @@ bool launch_chunks(const Job& job, const ChunkRows& plan, Execution& execution) 
                          ClusterOfRow<typename Job::F>::bytes(plan.chunks), execution);
 }
 
-// Two chunks a warp; false if they have no room. The job is plain, in packs.
+// Two chunks a warp of a block that is alone with its row; false if the row is too long, or blocks
+// have no room. The job is plain, of 16 bits, in packs. Of up to 16 chunks, from which on two
+// blocks are as good; share of the copy rate of bfloat16 that begins anywhere on an H200, a chunk a
+// warp (from 10 241 columns on two a warp of two blocks) and so: 9217 columns 0.88 and 0.95, 10 305
+// 0.84 and 0.90, 12 289 0.85 and 0.92, 14 001 0.93 and 0.95, log_softmax 0.87 and 0.95, 0.81 and
+// 0.90, 0.83 and 0.90, 0.92 and 0.95; of fewer than nine chunks float16 has no gain.
+template <bool kLog, class S, class Job>
+bool launch_pairs_alone(const Job& job, Execution& execution) {
+  const int device = execution.device.index;
+  ChunkRows plan{};
+  if (!has_clusters(device) || !plan_alone(job.rows.length, 16, plan)) return false;
+  plan.warps = (plan.chunks + 1) / 2;
+  const std::size_t shared = BlockOfRow<typename Job::F>::bytes(plan.chunks) +
+                             PairRoom<Job, S>::bytes(static_cast<std::size_t>(plan.warps));
+  if (!has_room(shared, device)) return false;
+  launch_rows(execution, softmax_pair_kernel<kLog, Job, S, BlockOfRow>, grid_of(job.rows.rows),
+              static_cast<unsigned>(plan.warps * kWarp), shared, 1, job, plan);
+  return true;
+}
+
+// The same of a cluster; false if they have no room. The job is plain, in packs.
 template <bool kLog, class S, class Job>
 bool launch_pairs(const Job& job, const ChunkRows& plan, Execution& execution) {
   const std::size_t shared = ClusterOfRow<typename Job::F>::bytes(plan.chunks) +
@@ -214,23 +238,33 @@ void launch_softmax(const Job& job, Execution& execution) {
     with_simple<(kRagged ? kNoFar : kSimple) || (V == 4 && kSameType)>(
         job, [&](const auto& it) { launch_block<kLog, S>(it, execution); });
   };
-  const bool few = kSize == 8 || (V > 1 && kSameType && job.plain);
-  if (plan_alone(length, few ? kAloneChunks<In> : 16, plan)) return launch_alone();
+  const bool few = V > 1 && kSameType && job.plain;  // of their own, or pairs beyond
+  if (plan_alone(length, few || kSize == 8 ? kAloneChunks<In> : 16, plan)) return launch_alone();
   if constexpr (V > 1 && kSameType) {
-    // Rows that clusters have no room for, or in 16 bits for half of that, are dealt or go to
-    // teams.
+    const auto in_pairs = [&](auto&& launch) { return with_simple<kNoFar>(job, launch); };
+    if constexpr (kSize == 2) {
+      if (job.plain &&
+          in_pairs([&](const auto& it) { return launch_pairs_alone<kLog, S>(it, execution); }))
+        return;
+      // Clusters of more than eight blocks leave some multiprocessors idle: on an H200 bfloat16 of
+      // 131 072 columns has 0.94 of the copy rate in clusters and 0.88 dealt, of 150 001 0.81 and
+      // 0.87, of 200 001 0.73 and 0.88, of 262 144 0.84 and 0.89.
+      constexpr std::int64_t kMostOfClusters = 128 * kFoldChunk;
+      if (job.plain && length > kMostOfClusters && launch_dealt<kLog, S>(job, execution)) return;
+    }
+    // Rows that clusters have no room for, or in 16 bits for half of that, go to teams.
     constexpr std::int64_t kMost = kPortableBlocksOfRow * kWarps * kFoldChunk * (kSize / 2);
-    if constexpr (kSize == 2)
-      if (job.plain && length > kMost && launch_dealt<kLog, S>(job, execution)) return;
     if constexpr (kSize < 8)
       if (job.plain && length > kMost && launch_pairs_of_teams<kLog, S>(job, execution)) return;
-    constexpr int kFew = kSize == 2 ? 4 : 2;
-    if (job.plain && plan_cluster(length, 2, kFew, kWarps, device, plan) &&
-        with_simple<kNoFar>(
-            job, [&](const auto& it) { return launch_pairs<kLog, S>(it, plan, execution); }))
+    constexpr ClusterWarps kOfBlock = kSize == 2   ? ClusterWarps{4, 6, true}
+                                      : kSize == 4 ? ClusterWarps{3, 3}
+                                                   : ClusterWarps{2, 2};
+    if (job.plain && plan_cluster(length, 2, kOfBlock, kWarps, device, plan) &&
+        in_pairs([&](const auto& it) { return launch_pairs<kLog, S>(it, plan, execution); }))
       return;
   }
-  if (plan_cluster(length, 1, 4, kWarps, device, plan) &&
+  constexpr ClusterWarps kOfBlock{4, kSize == 2 ? 6 : 4};
+  if (plan_cluster(length, 1, kOfBlock, kWarps, device, plan) &&
       launch_chunks<kLog, S>(job, plan, execution))
     return;
   if (plan_alone(length, kWarps, plan)) return launch_alone();

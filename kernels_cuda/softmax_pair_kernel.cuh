@@ -4,18 +4,21 @@
 // first barrier for all that was on its way, stood still for 4 of 80 microseconds (bfloat16 at
 // 32768, with widen_share's kLast 0.84 to 0.87 of the copy rate).
 //
-// A cluster has one row; a team, which must be there at once, takes row after row, the next one on
-// its way while the rest of this one is stored. Clusters did so until 2026-11-26. But rows that are
-// dealt out beforehand take some multiprocessors a tenth longer than others, and what one cluster
-// waits for the others of a multiprocessor hide as well as its own next row does: bfloat16 on an
-// H100 at 10 305, 17 001, 32 001 and 48 001 columns 0.90, 0.87, 0.89, 0.89 of the copy rate, and
-// now 0.98. In 16 bits that also left registers for a store of fewer instructions
+// A block or a cluster has one row; a team, which must be there at once, takes row after row, the
+// next one on its way while the rest of this one is stored. Clusters did so until 2026-11-26. But
+// rows that are dealt out beforehand take some multiprocessors a tenth longer than others, and what
+// one cluster waits for the others of a multiprocessor hide as well as its own next row does:
+// bfloat16 on an H100 at 10 305, 17 001, 32 001 and 48 001 columns 0.90, 0.87, 0.89, 0.89 of the
+// copy rate, and now 0.98. In 16 bits that also left registers for a store of fewer instructions
 // (Share::store_mostly_full(), NextChunk's kByLanes): 853 and 824 a chunk at 10 305.
 //
 // Tried and left: both chunks on their way at once in float32 (33 001 columns 0.99 to 0.92, by the
-// shared memory that takes).
+// shared memory that takes); no work for a chunk that is nobody's, which costs all others two
+// instructions and registers (on an H200 0.01 less where no warp is idle, and blocks are chosen so
+// that few are); a chunk's last elements in code of their own (10 305 columns 0.86 to 0.85).
 #pragma once
 
+#include "kernels_cuda/block_parts.cuh"
 #include "kernels_cuda/row_pipeline.cuh"
 #include "kernels_cuda/row_plan.cuh"
 #include "kernels_cuda/row_tail.cuh"
@@ -37,7 +40,9 @@ struct PairRoom {
   }
 };
 
-// What a row's blocks are: a cluster or a team.
+// What a row has: a block, a cluster or a team.
+template <class F>
+using BlockOfRow = BlockParts<SoftmaxPart<F>, SoftmaxRow<F>>;
 template <class F>
 using ClusterOfRow = RowParts<SoftmaxPart<F>, SoftmaxRow<F>>;
 template <class F>
