@@ -153,7 +153,7 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
   // 0.85, 0.82 and 0.83, float32's logarithm at 150 001 0.76 and 0.85; bfloat16 in whole packs at
   // 2^19 0.94 and 0.85, 0.76 and 0.82.
   if constexpr (V > 1 && std::is_same_v<In, Out>) {
-    constexpr bool kFourBlocks = kRagged && !kLog && sizeof(In) == 2 && !kHasFar<In>;
+    constexpr bool kFourBlocks = kRagged && !kLog && std::is_same_v<In, float16>;
     constexpr std::int64_t kMostOfChunks = (kFourBlocks ? 96 : 128) * kFoldChunk;
     constexpr std::int64_t kMostOfPairs = (kRagged && kLog                      ? 128
                                            : kRagged || kLog || sizeof(In) != 2 ? 256
