@@ -34,8 +34,8 @@ TEST_P(SoftmaxLongRows, Agree) {
 TEST_P(SoftmaxLongRows, AgreeOnRowsThatAreNotOrdinary) {
   const auto& [op, types] = GetParam();
   if (op.ends_with("_grad")) GTEST_SKIP() << "the backward passes know one kind of row";
-  for (const std::int64_t columns : {3 * kChunk + 1, 12 * kChunk - 7, 40 * kChunk, 130 * kChunk + 1,
-                                     260 * kChunk - 7, 600 * kChunk})
+  for (const std::int64_t columns : {3 * kChunk + 1, 12 * kChunk - 7, 13 * kChunk - 7, 40 * kChunk,
+                                     130 * kChunk + 1, 260 * kChunk - 7, 600 * kChunk})
     for (const auto& values : {proof::far(), proof::whole_range()}) {
       const SoftmaxShape shape{columns < 100 * kChunk ? 21 : 5, columns};
       compare_rows(softmax_problem(op, types, shape, values), kSeed, shape.name());
