@@ -4,7 +4,7 @@
 //   two chunks   simple rows of 16 bits, a warp a row (softmax_two_chunk_kernel.cuh)
 //   rows         a chunk a warp, everything in the registers of a block or of a cluster of blocks;
 //                what is left after whole chunks may go along with the last (row_tail.cuh)
-//   pairs        two chunks a warp of a cluster or a team (softmax_pair_kernel.cuh)
+//   pairs        two chunks a warp of a block, a cluster or a team (softmax_pair_kernel.cuh)
 //   dealt rows   a chunk a warp, of 16 bits, round all blocks (softmax_dealt_kernel.cuh)
 //   long rows    a cluster of blocks a row (softmax_long_kernel.cuh)
 // For 16-bit types instructions are near the limit: a warp's chunk takes 690 of them (760 where it
