@@ -14,7 +14,9 @@
 // 25); the start of every next stretch, also of one that begins where this one ends (300 of 1000
 // floats a twentieth to a fifth slower). On a Zen 5: blocks in a function of their own, whatever is
 // behind them in another (1000 halves a tenth slower); sums of sizes (three instructions more of 19
-// for four vectors), a sum of halves by pairs throughout (16 bits a twentieth slower).
+// for four vectors), a sum of halves by pairs throughout (16 bits a twentieth slower), all values
+// times 0 added up and looked at once, so that no block has a branch (300 x 1024 floats in the
+// caches 15 to 19 us).
 #include "operators/check_finite_and_unscale.hpp"
 
 #include "kernels_cpu/kernel.hpp"
