@@ -64,6 +64,8 @@ template __global__ void grad_pair_kernel<true, float16, float16, Chunk, RowPart
     const __grid_constant__ HalfGradJob, const __grid_constant__ ChunkRows);
 template __global__ void grad_pair_kernel<true, float16, float16, Chunk, TeamParts>(
     const __grid_constant__ HalfGradJob, const __grid_constant__ ChunkRows);
+template __global__ void grad_dealt_kernel<true, float16, float16, Chunk>(
+    const __grid_constant__ HalfGradJob, const __grid_constant__ DealtRows);
 template __global__ void grad_long_kernel<true, float16, float16, Chunk>(
     const __grid_constant__ HalfGradJob, const LongRows);
 using HalfAcrossJob = SoftmaxAcrossJob<float16, float16>;

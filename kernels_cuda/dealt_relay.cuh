@@ -23,7 +23,7 @@ namespace twinops {
 template <class Part, class Row>
 class DealtRelay {
  public:
-  static constexpr int kMostGroups = 4 * kWarp;  // of a row
+  static constexpr int kOfLane = 4, kMostGroups = kOfLane * kWarp;  // of a row
 
   static constexpr std::size_t bytes() { return sizeof(Memory); }
   // Of scratch memory, for so many groups. Each has a letter of its own: blocks that have no row in
@@ -85,12 +85,12 @@ class DealtRelay {
 
   // The letters of a row that a warp asked for, so many a lane. first: of the row.
   struct Post {
-    Letter<Part> letters[kMostGroups / kWarp];
+    Letter<Part> letters[kOfLane];
   };
   __device__ __forceinline__ void ask(int first, Post& post) const {
     const int last = plan_.groups - 1, lane = lane_anew();
 #pragma unroll
-    for (int k = 0; k < kMostGroups / kWarp; ++k)
+    for (int k = 0; k < kOfLane; ++k)
       if (k * kWarp <= last) post.letters[k] = letter(first + min(lane + k * kWarp, last)).look();
   }
   // All lanes of the warp that asked: waits for the letters, makes a Row of them and hands it to
@@ -102,13 +102,13 @@ class DealtRelay {
     while (true) {
       bool there = true;
 #pragma unroll
-      for (int k = 0; k < kMostGroups / kWarp; ++k)
+      for (int k = 0; k < kOfLane; ++k)
         if (k * kWarp <= last) there &= post.letters[k].is_of(0);
       if (__all_sync(kAllLanes, there)) break;
       ask(first, post);
     }
 #pragma unroll
-    for (int k = 0; k < kMostGroups / kWarp; ++k)
+    for (int k = 0; k < kOfLane; ++k)
       if (lane + k * kWarp <= last) memory_.groups[lane + k * kWarp] = post.letters[k].what();
     __syncwarp();
     then();

@@ -10,9 +10,7 @@ namespace twinops {
 
 // Group q of all rows, `groups` a row, is block q % gridDim.x's. A block's own are counted from 0.
 struct DealtRows {
-  static constexpr int kChunks = 8;     // of a group; the row's last one may have fewer
-  static constexpr int kWeighers = 31;  // warps of a block that have chunks
-  static constexpr int kWarps = kWeighers + 1;
+  static constexpr int kChunks = 8;  // of a group; the row's last one may have fewer
 
   int rows, length;
   int groups;      // of a row
@@ -31,6 +29,14 @@ struct DealtRows {
   }
   __device__ __forceinline__ int row(int group) const {
     return static_cast<int>(by_row.quotient(static_cast<std::uint32_t>(group)));
+  }
+  // Own chunk i: its group, its row, and where it begins there.
+  struct Chunk {
+    int group, row, begin;
+  };
+  __device__ __forceinline__ Chunk chunk(int i) const {
+    const int mine = group(i / kChunks), its = row(mine);
+    return {mine, its, ((mine - its * groups) * kChunks + i % kChunks) * kFoldChunk};
   }
 };
 

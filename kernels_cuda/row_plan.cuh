@@ -51,8 +51,8 @@ inline bool plan_alone(std::int64_t length, int most, ChunkRows& plan) {
 
 // How many warps the blocks of a kernel's clusters have: `few` to `more`, of which those that leave
 // the fewest idle, and of equal ones the fewest, for a chunk that is nobody's costs half as many
-// instructions as one; while eight blocks have room for the row. two: two blocks, where they have
-// room for it with up to eight warps each; a launch of clusters costs each block some time.
+// instructions as one; while eight blocks have room for the row. in_two: two blocks, where they
+// have room for it with up to eight warps each; a launch of clusters costs each block some time.
 //
 // Share of the copy rate of softmax on an H200, two chunks a warp, bfloat16 that begins anywhere:
 // 17 001 columns with three blocks of 3 warps 0.85, two of 5 0.89; 20 001 with three of 4, two of 5
@@ -63,7 +63,7 @@ inline bool plan_alone(std::int64_t length, int most, ChunkRows& plan) {
 // 1.03, 1.02, 1.03 and 1.00, 0.94, 0.83, in bfloat16 0.83, 0.94, 1.01 and 0.88, 0.90, 0.92.
 struct ClusterWarps {
   int few, more;
-  bool two = false;
+  bool in_two = false;
 };
 
 // A cluster with a row, `of_warp` chunks a warp, `most` warps a block; false if that has no room
@@ -79,7 +79,7 @@ inline bool plan_cluster(std::int64_t length, int of_warp, ClusterWarps of_block
   plan.chunks = static_cast<int>(chunks);
   const int warps = shares(plan.chunks, of_warp);
   const auto idle = [&](int some) { return shares(warps, some) * some - warps; };
-  if (of_block.two && warps <= 2 * kMany) {
+  if (of_block.in_two && warps <= 2 * kMany) {
     plan.warps = shares(warps, 2);
   } else {
     const int blocks = warps > portable * kMany ? largest : portable;
@@ -145,29 +145,36 @@ struct PairsOfTeam {
   }
 };
 
-// How rows are dealt round the device's blocks, of `shared` bytes each, and how many of those there
-// are: none if there is no room, or if a row is longer than most_groups, or than its blocks' warps
-// are busy with at once: none of them may wait for a row before it has weighed its own chunks of
-// it.
-template <class Kernel, class Rows>
-int plan_dealt(const Rows& rows, Kernel kernel, std::size_t shared, std::int64_t most_groups,
-               const Execution& execution, DealtRows& plan) {
-  constexpr int kChunks = DealtRows::kChunks, kWarps = DealtRows::kWarps;
+// Launches a kernel of rows that are dealt round the device's blocks; false if there is no room, if
+// the call brought no allocator for what they meet in, or if a row is longer than the relay has
+// groups, or than its blocks' warps are busy with at once: none of them may wait for a row before
+// it has weighed its own chunks of it. Room: kWarps and kBytes of a block, the Relay,
+// scratch_bytes(groups) for all of them.
+template <class Room, class Job>
+bool launch_dealt_rows(const Job& job, void (*kernel)(Job, DealtRows), Execution& execution) {
+  constexpr int kChunks = DealtRows::kChunks, kWarps = Room::kWarps;
+  const auto& rows = job.rows;
   const int device = execution.device.index;
-  if (execution.allocate == nullptr || rows.outer.rank > 1 || !has_room(shared, device) ||
+  if (execution.allocate == nullptr || rows.outer.rank > 1 || !has_room(Room::kBytes, device) ||
       !device_attribute(cudaDevAttrCooperativeLaunch, device) || !has_clusters(device))
-    return 0;
+    return false;
   const std::int64_t chunks = (rows.length + kFoldChunk - 1) / kFoldChunk;
   const std::int64_t groups = (chunks + kChunks - 1) / kChunks;
-  if (groups < 2 || groups > most_groups || rows.rows > (1 << 30) / groups) return 0;
-  const std::int64_t resident = resident_blocks(kernel, kWarps * kWarp, shared, device);
+  if (groups < 2 || groups > Room::Relay::kMostGroups || rows.rows > (1 << 30) / groups)
+    return false;
+  const std::int64_t resident = resident_blocks(kernel, kWarps * kWarp, Room::kBytes, device);
   const std::int64_t blocks = std::min(groups * rows.rows, resident);
-  if (blocks == 0 || (groups + blocks - 1) / blocks * kChunks > kWarps) return 0;
+  if (blocks == 0 || (groups + blocks - 1) / blocks * kChunks > kWarps) return false;
+  DealtRows plan{};
   plan.rows = static_cast<int>(rows.rows);
   plan.length = static_cast<int>(rows.length);
   plan.groups = static_cast<int>(groups);
   plan.by_row = Divider(groups);
-  return static_cast<int>(blocks);
+  const Workspace letters(execution, Room::scratch_bytes(static_cast<std::size_t>(plan.all())));
+  plan.letters = letters.data();
+  launch_rows(execution, kernel, grid_of(blocks), static_cast<unsigned>(kWarps * kWarp),
+              Room::kBytes, kResident, job, plan);
+  return true;
 }
 
 // Launches a kernel with a cluster a row; false if not even one finds room, or there are more

@@ -57,7 +57,7 @@ __device__ __forceinline__ void sync_row() {
 }
 
 // What an operator's tail begins with.
-template <class In>
+template <class In, class Tail>
 class RowTail {
  public:
   // mine: this warp takes it along. left: of a row, for that warp.
@@ -65,7 +65,7 @@ class RowTail {
       : share_(static_cast<const In*>(nullptr), left, lane), mine_(mine) {}
 
  protected:
-  TailShare share_;
+  Tail share_;
   bool mine_;
 };
 

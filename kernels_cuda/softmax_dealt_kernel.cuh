@@ -30,13 +30,15 @@ struct DealtRoom {
   using Waiting = WaitingChunk<typename Job::In, S>;
   using Next = NextChunk<typename Job::In, S>;
   static constexpr bool kAgain = kHasFar<typename Job::In>;  // rows may have to be looked at twice
+  static constexpr int kWeighers = 31;                       // warps that have chunks
+  static constexpr int kWarps = kWeighers + 1;
 
   struct alignas(16) Found {
     int far;  // whether one has to be
   };
   static constexpr std::size_t kWaiting = sizeof(Found) + Relay::bytes();  // where what waits lies
-  static constexpr std::size_t kNext = kWaiting + Waiting::bytes(DealtRows::kWeighers);
-  static constexpr std::size_t kBytes = kNext + Next::bytes(DealtRows::kWeighers);
+  static constexpr std::size_t kNext = kWaiting + Waiting::bytes(kWeighers);
+  static constexpr std::size_t kBytes = kNext + Next::bytes(kWeighers);
 
   // Of rows that may come again, a second letter a group and its row's maximum.
   static constexpr std::size_t scratch_bytes(std::size_t groups) {
@@ -80,16 +82,9 @@ class DealtSoftmax {
   }
 
  private:
-  static constexpr int kChunks = DealtRows::kChunks, kWeighers = DealtRows::kWeighers;
+  using Chunk = DealtRows::Chunk;
+  static constexpr int kChunks = DealtRows::kChunks, kWeighers = Room::kWeighers;
 
-  // Chunk i of the block's: its group, its row, and where it begins there.
-  struct Chunk {
-    int group, row, begin;
-  };
-  __device__ __forceinline__ Chunk chunk(int i) const {
-    const int group = plan_.group(i / kChunks), row = plan_.row(group);
-    return {group, row, ((group - row * plan_.groups) * kChunks + i % kChunks) * kFoldChunk};
-  }
   __device__ __forceinline__ std::int64_t start(int operand, Chunk c) const {
     return row_starts<true>(job_.rows.outer, c.row).of[operand] + c.begin;
   }
@@ -107,7 +102,7 @@ class DealtSoftmax {
     const int all = plan_.own() * kChunks;
     const auto fetch = [&](int i) {
       if (i >= all) return;
-      const Chunk c = chunk(i);
+      const Chunk c = plan_.chunk(i);
       const In* const from = job_.x + start(1, c);
       next.fetch(share(from, c), from, job_.x_end, plan_.length - c.begin);
     };
@@ -119,7 +114,7 @@ class DealtSoftmax {
       const bool more = i < all;
       F x[S::kElements], max = F(0);
       if (more) {
-        const Chunk c = chunk(i);
+        const Chunk c = plan_.chunk(i);
         const S mine = share(job_.x + start(1, c), c);
         Pack<In, V> packs[S::kElements / V];
         next.template take<false>(mine, kPad<In>, packs);
@@ -132,7 +127,7 @@ class DealtSoftmax {
       }
       if (i < kWeighers) relay_.meet();
       if (i >= kWeighers) {
-        const Chunk before = chunk(i - kWeighers);
+        const Chunk before = plan_.chunk(i - kWeighers);
         const SoftmaxRow<F> row = relay_.row((i - kWeighers) / kChunks);
         if (!Room::kAgain || kind_of_row(row.max) != RowKind::far) {
           const auto value = [&](int p, F(&y)[V]) { waiting.get_pack(p, y); };
@@ -173,9 +168,10 @@ class DealtSoftmax {
     int turn = own;  // own groups that come again are counted on
 #pragma unroll 1
     for (int i = 0, count; i < own; i += count) {
-      const int row = chunk(i * kChunks).row;
+      const int row = plan_.chunk(i * kChunks).row;
       const F shift = row_maxima()[plan_.group(i)];
-      for (count = 1; i + count < own && chunk((i + count) * kChunks).row == row; ++count) continue;
+      for (count = 1; i + count < own && plan_.chunk((i + count) * kChunks).row == row; ++count)
+        continue;
       if (kind_of_row(shift) != RowKind::far) continue;
       if (warp == kWeighers)
         receive_again(plan_.all() + row * plan_.groups, turn, count);
@@ -200,7 +196,7 @@ class DealtSoftmax {
     for (int k = warp_anew(); k < 2 * chunks; k += kWeighers) {
       const bool store = k >= chunks;
       const int i = store ? k - chunks : k, own = turn + i / kChunks;
-      const Chunk c = chunk(first + i);
+      const Chunk c = plan_.chunk(first + i);
       const int lane = lane_anew(), left = max(0, min(kFoldChunk, plan_.length - c.begin));
       const In* const from = job_.x + start(1, c);
       const auto element = [&](int j) { return widen(from[j]) - shift; };
@@ -245,7 +241,7 @@ class DealtSoftmax {
 };
 
 template <bool kLog, class Job, class S>
-__global__ void __launch_bounds__(DealtRows::kWarps* kWarp, 1)
+__global__ void __launch_bounds__(DealtRoom<Job, S>::kWarps* kWarp, 1)
     softmax_dealt_kernel(const __grid_constant__ Job job, const __grid_constant__ DealtRows plan) {
   TWINOPS_DYNAMIC_SHARED(memory);
   const DealtSoftmax<kLog, Job, S> block(job, plan, memory);

@@ -34,19 +34,20 @@ __global__ void __launch_bounds__(kShortThreads)
   }
 }
 
-// The sum of `count` neighbours, up to kWarp; every lane has it.
-template <class F>
+// The sum of `count` neighbours, up to kOfLane * kWarp; every lane has it.
+template <int kOfLane, class F>
 __device__ __forceinline__ F join_sums(const F* sums, int count) {
-  const int i = threadIdx.x % kWarp;
-  return fold_neighbours(i < count ? sums[i] : F(0)) + F(0);
-}
-
-// The same of up to 2 * kWarp, two a lane.
-template <class F>
-__device__ __forceinline__ F join_sum_pairs(const F* sums, int count) {
-  const int i = 2 * (threadIdx.x % kWarp);
-  const F left = i < count ? sums[i] : F(0), right = i + 1 < count ? sums[i + 1] : F(0);
-  return fold_neighbours(left + right) + F(0);
+  F mine[kOfLane];
+#pragma unroll
+  for (int k = 0; k < kOfLane; ++k) {
+    const int i = kOfLane * (threadIdx.x % kWarp) + k;
+    mine[k] = i < count ? sums[i] : F(0);
+  }
+#pragma unroll
+  for (int left = kOfLane / 2; left > 0; left /= 2)
+#pragma unroll
+    for (int k = 0; k < left; ++k) mine[k] = mine[2 * k] + mine[2 * k + 1];
+  return fold_neighbours(mine[0]) + F(0);
 }
 
 // Chunks of y and dy, packed or one by one, that a multiprocessor has registers for.
@@ -55,8 +56,9 @@ inline constexpr int kGradWarps = 64 /
                                   static_cast<int>(V == 1 ? sizeof(compute_t<In>) : sizeof(In));
 
 // What a warp does whose block is alone with its rows. S: how its chunk lies in lanes; kWhole: all
-// of it is the row's, and the compiler knows.
-template <bool kLog, class S, LastChunk kLast, bool kWhole, class In, class Out, int kAxes>
+// of it is the row's, and the compiler knows; Tail: of what is taken along.
+template <bool kLog, class S, LastChunk kLast, bool kWhole, class Tail, class In, class Out,
+          int kAxes>
 __device__ __forceinline__ void take_grad_rows(const GradJob<In, Out, kAxes>& job, int chunk,
                                                compute_t<In>* sums) {
   using F = compute_t<In>;
@@ -65,7 +67,7 @@ __device__ __forceinline__ void take_grad_rows(const GradJob<In, Out, kAxes>& jo
   const int lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp, begin = chunk * kFoldChunk;
   const int rest = static_cast<int>(job.rows.length) - begin, left = kWhole ? kFoldChunk : rest;
   const std::int64_t* const step = job.rows.step;
-  TailIf<kTail, GradTail<In>> tail(rest - kFoldChunk, lane, chunk == warps - 1);
+  TailIf<kTail, GradTail<In, Tail>> tail(rest - kFoldChunk, lane, chunk == warps - 1);
   for (std::int64_t r = blockIdx.x; r < job.rows.rows; r += gridDim.x) {
     const RowStarts<3> starts = row_starts(job.rows.outer, r);
     const auto at = [&](int k) { return starts.of[k] + begin * (V == 1 ? step[k] : 1); };
@@ -77,7 +79,7 @@ __device__ __forceinline__ void take_grad_rows(const GradJob<In, Out, kAxes>& jo
     if (lane == 0) sums[chunk] = part;
     tail.template bring<kLog>(sums + warps);
     sync_row<kLast>();
-    const F sum = join_sums(sums, warps + kTail);
+    const F sum = join_sums<1>(sums, warps + kTail);
     of_lane.template forget<kLog>();
     of_lane.template store<kLog, kLog>(share, job.dx + at(0), step[0], sum, job.scale);
     tail.template store<kLog>(job.dx + at(0) + kFoldChunk, sum, job.scale);
@@ -94,13 +96,13 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
   constexpr bool kTail = kLast == LastChunk::along;
   __shared__ compute_t<In> sums[kGradWarps<In, S::kPack> + kTail];
   if constexpr (kLast != LastChunk::apart) {
-    take_grad_rows<kLog, S, kLast, false>(job, threadIdx.x / kWarp, sums);
+    take_grad_rows<kLog, S, kLast, false, Last>(job, threadIdx.x / kWarp, sums);
   } else {
     const int chunk = warp_of_all_lanes();
     if (is_last_warp(chunk))
-      take_grad_rows<kLog, Last, kLast, false>(job, chunk, sums);
+      take_grad_rows<kLog, Last, kLast, false, Last>(job, chunk, sums);
     else
-      take_grad_rows<kLog, S, kLast, true>(job, chunk, sums);
+      take_grad_rows<kLog, S, kLast, true, Last>(job, chunk, sums);
   }
 }
 
@@ -140,7 +142,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
     sums.begin();
   }
   sums.bring(0, chunk, of_lane.template sum<kLog>());
-  const F sum = sums.joined(0, join_sum_pairs<F>, [](F sum) { return sum; });
+  const F sum = sums.joined(0, join_sums<2, F>, [](F sum) { return sum; });
   of_lane.template forget<kLog>();
   of_lane.template store<kLog, kLog>(share, job.dx + at(0), step[0], sum, job.scale);
   sums.leave();
@@ -204,7 +206,7 @@ __global__ void __launch_bounds__(kLongWarps* kWarp)
       share_part(sums + u, tree.total(), plan.blocks);
     }
     cluster_barrier(plan.blocks);
-    const F sum = join_by_block(sums, plan.units, shared.groups, join_sums<F>);
+    const F sum = join_by_block(sums, plan.units, shared.groups, join_sums<1, F>);
     seen = 0;
     for (int u = first_unit; u < plan.units; u += unit_step) {
       const std::int64_t end = min((u + 1) * plan.unit, plan.chunks);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels_cuda/kernel.hpp"
+#include "kernels_cuda/softmax_grad_dealt_kernel.cuh"
 #include "kernels_cuda/softmax_grad_pair_kernel.cuh"
 #include "kernels_cuda/softmax_grad_staged_kernel.cuh"
 
@@ -86,7 +87,7 @@ bool launch_last_grad_chunk(const GradJob<In, In, 1>& job, Execution& execution)
     return true;
   };
   if (left <= TailShare::kSlots && (!S::kRagged || costs_a_block(whole)))
-    return launch.template operator()<LastChunk::along>(TypeTag<S>());
+    return launch.template operator()<LastChunk::along>(TypeTag<TailShare>());
   if constexpr (S::kRagged) {
     constexpr auto kApart = LastChunk::apart;
     if (whole == kMost) return false;
@@ -106,6 +107,34 @@ bool launch_grad_teams(const GradJob<In, Out>& job, Execution& execution) {
   using Room = PairsOfTeam<TeamParts<compute_t<In>, compute_t<In>>, &fetched_bytes<In, S>>;
   return launch_teams<Room>(job, grad_pair_kernel<kLog, In, Out, S, TeamParts>, {8, 16}, execution);
 }
+
+// A chunk a warp, dealt round the device's blocks; false if that has no room. Not float32's
+// softmax_grad, of whose chunks a multiprocessor's shared memory holds too few.
+template <bool kLog, class S, class In, class Out>
+bool launch_dealt_grad(const GradJob<In, Out>& job, Execution& execution) {
+  if constexpr (kLog || sizeof(In) == 2)
+    return launch_dealt_rows<DealtGradRoom<kLog, In, S>>(job, grad_dealt_kernel<kLog, In, Out, S>,
+                                                         execution);
+  else
+    return false;
+}
+
+// Chunks of a row up to which clusters do as well as rows that are dealt, or, of float32's
+// softmax_grad, as teams. Share of the copy rate on an H200, in clusters and dealt: begun anywhere,
+// bfloat16 at 90 001 columns 0.93 and 0.89, at 100 001 0.89 and 0.89, at 200 001 0.84 and 0.91, the
+// logarithm at 80 001 0.88 and 0.90, at 200 001 0.76 and 0.92; float16 at 65 537 0.88 and 0.88, at
+// 90 001 0.83 and 0.90; float32's logarithm at 80 001 0.93 and 0.85, 90 001 0.72 and 0.85, 100 001
+// 0.81 and 0.85, 120 001 0.91 and 0.84, 200 001 0.73 and 0.85. In whole packs, bfloat16 at 300 000
+// 0.97 and 0.93, at 400 000 0.93 and 0.95, the logarithm at 2^18 0.96 and 0.93, at 300 000 0.88 and
+// 0.94; float32's logarithm 0.96 and 0.90, 0.75 and 0.87, its softmax_grad at 300 000 in clusters
+// 1.00, in teams 0.86.
+template <bool kLog, bool kRagged, class In>
+inline constexpr std::int64_t kMostOfClusters = kRagged ? (kLog || std::is_same_v<In, float16> ? 80
+                                                           : sizeof(In) == 2                   ? 96
+                                                                             : 256)
+                                                        : (kLog              ? 256
+                                                           : sizeof(In) == 2 ? 384
+                                                                             : 320);
 
 template <bool kLog, class S, class In, class Out>
 void launch_long_grad(const GradJob<In, Out>& job, Execution& execution) {
@@ -143,28 +172,18 @@ void launch_grad(const GradJob<In, Out>& job, Execution& execution) {
   ChunkRows plan{};
   if (plan_alone(length, small ? 10 : std::min(kWarps, 16), plan))
     return launch_grad_block<kLog, S>(job, plan, execution);
-  // Two chunks a warp where clusters of small blocks have no room for one, in teams from where
-  // clusters of 16 blocks do worse. Share of the copy rate with one and two chunks on an H100: 200
-  // thousand columns of bfloat16 0.80 and 0.97, the logarithm 0.91 and 0.93, of float32 0.99 and
-  // 1.02, 0.97 and 0.98; at 100 001 0.98 and 0.95, 1.00 and 0.92. On an H200 float16's softmax_grad
-  // that begins anywhere, of whose blocks of seven warps a multiprocessor holds four and not five:
-  // at 100 001 0.76 and 0.83, at 131 071 0.87 and 0.87. There in clusters and in teams: bfloat16
-  // that begins anywhere at 150 001 0.85 and 0.84, the logarithm 0.76 and 0.82, at 262 143 0.89 and
-  // 0.85, 0.82 and 0.83, float32's logarithm at 150 001 0.76 and 0.85; bfloat16 in whole packs at
-  // 2^19 0.94 and 0.85, 0.76 and 0.82.
-  if constexpr (V > 1 && std::is_same_v<In, Out>) {
-    constexpr bool kFourBlocks = kRagged && !kLog && std::is_same_v<In, float16>;
-    constexpr std::int64_t kMostOfChunks = (kFourBlocks ? 96 : 128) * kFoldChunk;
-    constexpr std::int64_t kMostOfPairs = (kRagged && kLog                      ? 128
-                                           : kRagged || kLog || sizeof(In) != 2 ? 256
-                                                                                : 512) *
-                                          kFoldChunk;
-    if constexpr (sizeof(In) < 8)
-      if (length > kMostOfPairs && launch_grad_teams<kLog, S>(job, execution)) return;
-    if (length > kMostOfChunks && plan_cluster(length, 2, kOfBlock, kWarps, device, plan) &&
+  if constexpr (V > 1 && std::is_same_v<In, Out> && sizeof(In) < 8)
+    if (length > kMostOfClusters<kLog, kRagged, In> * kFoldChunk &&
+        (launch_dealt_grad<kLog, S>(job, execution) || launch_grad_teams<kLog, S>(job, execution)))
+      return;
+  // Two chunks a warp where clusters of small blocks have no room for one. Share of the copy rate
+  // with one and two chunks on an H100: 200 thousand columns of bfloat16 0.80 and 0.97, the
+  // logarithm 0.91 and 0.93, of float32 0.99 and 1.02, 0.97 and 0.98; at 100 001 0.98 and 0.95,
+  // 1.00 and 0.92.
+  if constexpr (V > 1 && std::is_same_v<In, Out>)
+    if (length > 128 * kFoldChunk && plan_cluster(length, 2, kOfBlock, kWarps, device, plan) &&
         launch_grad_pairs<kLog, S>(job, plan, execution))
       return;
-  }
   if (plan_cluster(length, 1, kOfBlock, kWarps, device, plan) &&
       launch_grad_chunks<kLog, S>(job, plan, execution))
     return;

@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
       if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
       sums.bring(turn, chunk_of(half), of_lane.template sum<kLog>());
     }
-    const F sum = sums.joined(turn, join_sum_pairs<F>, [](F sum) { return sum; });
+    const F sum = sums.joined(turn, join_sums<2, F>, [](F sum) { return sum; });
     of_lane.template forget<kLog>();
     [[maybe_unused]] int after = 0;
     if constexpr (kStays) after = r + sums.rows_at_once();

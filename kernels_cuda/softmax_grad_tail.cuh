@@ -6,11 +6,11 @@
 
 namespace twinops {
 
-template <class In>
-class GradTail : RowTail<In> {
+template <class In, class Tail>
+class GradTail : RowTail<In, Tail> {
  public:
   using F = compute_t<In>;
-  using RowTail<In>::RowTail;
+  using RowTail<In, Tail>::RowTail;
 
   __device__ __forceinline__ void load(const In* y, const In* dy) {
     if (mine_) of_lane_.load(share_, y, 1, dy, 1);
@@ -27,9 +27,9 @@ class GradTail : RowTail<In> {
   }
 
  private:
-  using RowTail<In>::share_;
-  using RowTail<In>::mine_;
-  GradShare<In, TailShare> of_lane_;
+  using RowTail<In, Tail>::share_;
+  using RowTail<In, Tail>::mine_;
+  GradShare<In, Tail> of_lane_;
 };
 
 }  // namespace twinops

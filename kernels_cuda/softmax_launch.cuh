@@ -140,6 +140,13 @@ bool launch_chunks(const Job& job, const ChunkRows& plan, Execution& execution) 
                          ClusterOfRow<typename Job::F>::bytes(plan.chunks), execution);
 }
 
+// Shared memory of a block with two chunks a warp.
+template <template <class> class OfRow, class Job, class S>
+std::size_t pair_bytes(const ChunkRows& plan) {
+  return OfRow<typename Job::F>::bytes(plan.chunks) +
+         PairRoom<Job, S>::bytes(static_cast<std::size_t>(plan.warps));
+}
+
 // Two chunks a warp of a block that is alone with its row; false if the row is too long, or blocks
 // have no room. The job is plain, of 16 bits, in packs. Of up to 16 chunks, from which on two
 // blocks are as good; share of the copy rate of bfloat16 that begins anywhere on an H200, a chunk a
@@ -148,12 +155,13 @@ bool launch_chunks(const Job& job, const ChunkRows& plan, Execution& execution) 
 // 0.90, 0.83 and 0.90, 0.92 and 0.95; of fewer than nine chunks float16 has no gain.
 template <bool kLog, class S, class Job>
 bool launch_pairs_alone(const Job& job, Execution& execution) {
+  constexpr int kMost = 16;
+  static_assert(kMost <= BlockOfRow<typename Job::F>::kMostChunks);
   const int device = execution.device.index;
   ChunkRows plan{};
-  if (!has_clusters(device) || !plan_alone(job.rows.length, 16, plan)) return false;
+  if (!has_clusters(device) || !plan_alone(job.rows.length, kMost, plan)) return false;
   plan.warps = (plan.chunks + 1) / 2;
-  const std::size_t shared = BlockOfRow<typename Job::F>::bytes(plan.chunks) +
-                             PairRoom<Job, S>::bytes(static_cast<std::size_t>(plan.warps));
+  const std::size_t shared = pair_bytes<BlockOfRow, Job, S>(plan);
   if (!has_room(shared, device)) return false;
   launch_rows(execution, softmax_pair_kernel<kLog, Job, S, BlockOfRow>, grid_of(job.rows.rows),
               static_cast<unsigned>(plan.warps * kWarp), shared, 1, job, plan);
@@ -163,10 +171,8 @@ bool launch_pairs_alone(const Job& job, Execution& execution) {
 // The same of a cluster; false if they have no room. The job is plain, in packs.
 template <bool kLog, class S, class Job>
 bool launch_pairs(const Job& job, const ChunkRows& plan, Execution& execution) {
-  const std::size_t shared = ClusterOfRow<typename Job::F>::bytes(plan.chunks) +
-                             PairRoom<Job, S>::bytes(static_cast<std::size_t>(plan.warps));
-  return launch_clusters(softmax_pair_kernel<kLog, Job, S, ClusterOfRow>, job, plan, shared,
-                         execution);
+  return launch_clusters(softmax_pair_kernel<kLog, Job, S, ClusterOfRow>, job, plan,
+                         pair_bytes<ClusterOfRow, Job, S>(plan), execution);
 }
 
 // The same in teams.
@@ -176,21 +182,11 @@ bool launch_pairs_of_teams(const Job& job, Execution& execution) {
   return launch_teams<Room>(job, softmax_pair_kernel<kLog, Job, S, TeamOfRow>, {16, 8}, execution);
 }
 
-// A chunk a warp, dealt round the device's blocks; false if there is no room, or the call brought
-// no allocator for what they meet in. The job is plain, in packs.
+// A chunk a warp, dealt round the device's blocks; false if that has no room. The job is plain, in
+// packs.
 template <bool kLog, class S, class Job>
 bool launch_dealt(const Job& job, Execution& execution) {
-  using Room = DealtRoom<Job, S>;
-  const auto kernel = softmax_dealt_kernel<kLog, Job, S>;
-  constexpr auto kThreads = static_cast<unsigned>(DealtRows::kWarps * kWarp);
-  DealtRows plan{};
-  const int blocks =
-      plan_dealt(job.rows, kernel, Room::kBytes, Room::Relay::kMostGroups, execution, plan);
-  if (blocks == 0) return false;
-  const Workspace letters(execution, Room::scratch_bytes(static_cast<std::size_t>(plan.all())));
-  plan.letters = letters.data();
-  launch_rows(execution, kernel, grid_of(blocks), kThreads, Room::kBytes, kResident, job, plan);
-  return true;
+  return launch_dealt_rows<DealtRoom<Job, S>>(job, softmax_dealt_kernel<kLog, Job, S>, execution);
 }
 
 template <bool kLog, class S, class Job>
