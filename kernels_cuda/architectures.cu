@@ -27,13 +27,14 @@ softmax_staged_kernel<true, SimpleHalfJob, StagedShare<float16, 2, 17, 16>>(
     const __grid_constant__ SimpleHalfJob, const int);
 template __global__ void softmax_staged_kernel<true, HalfJob, StagedShare<float16, 2, 20, 16>>(
     const __grid_constant__ HalfJob, const int);
-template __global__ void softmax_two_chunk_kernel<
-    true, SimpleHalfJob, Chunk, Share<32, 2, 8, true>>(const __grid_constant__ SimpleHalfJob);
+template __global__ void softmax_two_chunk_kernel<true, SimpleHalfJob, Chunk, ElementShare<12>>(
+    const __grid_constant__ SimpleHalfJob);
 template __global__ void softmax_row_kernel<true, HalfJob, Elements>(
     const __grid_constant__ HalfJob);
-template __global__ void
-softmax_row_kernel<true, SimpleHalfJob, Chunk, LastChunk::apart, Share<32, 8, 1, false>>(
-    const __grid_constant__ SimpleHalfJob);
+template __global__ void softmax_row_kernel<true, SimpleHalfJob, Chunk, LastChunk::apart,
+                                            ElementShare<8>>(const __grid_constant__ SimpleHalfJob);
+template __global__ void softmax_row_kernel<true, SimpleHalfJob, Chunk, LastChunk::along,
+                                            ElementShare<4>>(const __grid_constant__ SimpleHalfJob);
 template __global__ void softmax_cluster_kernel<true, HalfJob, Chunk>(
     const __grid_constant__ HalfJob, const ChunkRows);
 template __global__ void softmax_cluster_kernel<true, HalfJob, Elements>(

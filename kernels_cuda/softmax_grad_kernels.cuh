@@ -88,7 +88,7 @@ __device__ __forceinline__ void take_grad_rows(const GradJob<In, Out, kAxes>& jo
 }
 
 // A chunk a warp, the row in the registers of a block. Last: how the last chunk lies, where that is
-// taken apart.
+// taken otherwise.
 template <bool kLog, class In, class Out, class S, LastChunk kLast = LastChunk::alike,
           class Last = S, int kAxes = kFewAxes>
 __global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)

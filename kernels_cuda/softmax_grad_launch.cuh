@@ -72,22 +72,28 @@ bool launch_grad_pairs(const GradJob<In, Out>& job, const ChunkRows& plan, Execu
 // (row_tail.cuh); false if it is not. The job is of 16 bits, in packs, along one axis: counting
 // along more takes what ragged rows have no instructions for (float16 at 15 337 columns 1.03 to
 // 0.90 of the copy rate, the logarithm and bfloat16 by less). Logarithms do better with packs of
-// all slots than with two a lane (10 540 columns, float16 0.90 and 0.84, bfloat16 0.91 and 0.83);
-// softmax_grad of few chunks needs none of it.
+// all slots than with two a lane (10 540 columns, float16 0.90 and 0.84, bfloat16 0.91 and 0.83),
+// and beyond one whole chunk with up to 256 elements taken along (bfloat16 on an H200 at 1089 0.80
+// and 0.98, at 1250 0.86 and 0.89, in whole packs at 1200 0.92 and 0.97); softmax_grad of few
+// chunks needs none of it.
 template <bool kLog, class S, class In>
 bool launch_last_grad_chunk(const GradJob<In, In, 1>& job, Execution& execution) {
   constexpr int kMost = 16;
   const auto left = static_cast<int>(job.rows.length % kFoldChunk);
-  if (left == 0 || job.rows.length > kMost * kFoldChunk + TailShare::kSlots) return false;
   const auto whole = static_cast<int>(job.rows.length / kFoldChunk);
+  if (left == 0 || whole > kMost) return false;
   const auto launch = [&]<LastChunk kLast, class Last>(TypeTag<Last>) {
     const int warps = whole + (kLast == LastChunk::apart);
     launch_rows(execution, grad_row_kernel<kLog, In, In, S, kLast, Last, 1>, grid_of(job.rows.rows),
                 static_cast<unsigned>(warps * kWarp), 0, 1, job);
     return true;
   };
-  if (left <= TailShare::kSlots && (!S::kRagged || costs_a_block(whole)))
-    return launch.template operator()<LastChunk::along>(TypeTag<TailShare>());
+  const auto along = [&]<class Tail>(TypeTag<Tail> tail) {
+    launch.template operator()<LastChunk::along>(tail);
+  };
+  if ((!S::kRagged || costs_a_block(whole)) && with_elements<2, 2>(left, along)) return true;
+  if constexpr (kLog)
+    if (whole == 1 && with_elements<4, 8>(left, along)) return true;
   if constexpr (S::kRagged) {
     constexpr auto kApart = LastChunk::apart;
     if (whole == kMost) return false;

@@ -116,8 +116,8 @@ __global__ void __launch_bounds__((short_threads<Job, S>()), (short_blocks<Job, 
 }
 
 // What a warp does whose block is alone with its row. S: how its chunk lies in lanes; kWhole: all
-// of it is the row's, and the compiler knows.
-template <bool kLog, class S, LastChunk kLast, bool kWhole, class Job>
+// of it is the row's, and the compiler knows; Tail: of what is taken along.
+template <bool kLog, class S, LastChunk kLast, bool kWhole, class Tail, class Job>
 __device__ __forceinline__ void take_row(const Job& job, int chunk,
                                          SoftmaxPart<typename Job::F>* parts) {
   using F = typename Job::F;
@@ -128,7 +128,7 @@ __device__ __forceinline__ void take_row(const Job& job, int chunk,
   const int rest = static_cast<int>(job.rows.length) - begin, left = kWhole ? kFoldChunk : rest;
   const std::int64_t step_in = V == 1 ? job.rows.step[1] : 1;
   const std::int64_t step_out = V == 1 ? job.rows.step[0] : 1;
-  TailIf<kTail, SoftmaxTail<In>> tail(rest - kFoldChunk, lane, chunk == warps - 1);
+  TailIf<kTail, SoftmaxTail<In, Tail>> tail(rest - kFoldChunk, lane, chunk == warps - 1);
   F x[S::kElements], max;
   const auto at = [&] {  // the row's chunk, of out and of x: found anew, which takes no registers
     auto starts = row_starts(job.rows.outer, block_anew());
@@ -166,22 +166,49 @@ __device__ __forceinline__ void take_row(const Job& job, int chunk,
   tail.template store<kLog>(job, starts.of[0] + kFoldChunk, row);
 }
 
+// What the compiler is told of a kernel's blocks, of a last chunk that is not as the others are:
+// the most warps that they have and how many of them a multiprocessor is to hold, by which a thread
+// has 64 registers along, and apart 48, or 56 where those spill. Apart, of softmax and log_softmax
+// on an H200 with as many as it takes and so: bfloat16 at 2113 columns 0.86 and 0.94 of the copy
+// rate, 0.88 and 0.90, at 4161 0.91 and 0.98, 0.92 and 0.94, at 7233 0.93 and 0.98, 0.90 and 0.95,
+// in whole packs at 2304 0.94 and 1.01, 0.90 and 0.97, at 7208 0.96 and 1.01, 0.93 and 0.97; with
+// 48 and 56 log_softmax of bfloat16 at 2305 0.85 and 0.88. Along, with no more than 8 warps in
+// place of 32 and as many registers, log_softmax of float16 at 2049 0.89 and 0.92; with 56 bfloat16
+// 0.94 and 0.92.
+template <bool kLog, class Job, LastChunk kLast, class Last>
+struct RowBlocks {
+  static constexpr bool kSpills = kLog && kHasFar<typename Job::In> && Last::kElements > 8;
+  static constexpr int kApartWarps = kSpills ? 12 : 13;
+  static constexpr int kMostWarps = kLast == LastChunk::apart   ? kApartWarps
+                                    : kLast == LastChunk::along ? 8
+                                                                : Job::kMostWarps;
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  static constexpr int kApartAtOnce = 3;
+#else
+  static constexpr int kApartAtOnce = 2;  // a multiprocessor holds 32 warps
+#endif
+  static constexpr int kAtOnce = kLast == LastChunk::apart   ? kApartAtOnce
+                                 : kLast == LastChunk::along ? 4
+                                                             : 0;
+};
+
 // A chunk a warp, the row in the registers of a block. Many small blocks hide what each waits for.
-// S: a ChunkShare. Last: how the last chunk of a simple row lies, where that is taken apart.
+// S: a ChunkShare. Last: how the last chunk of a simple row lies, where that is taken otherwise.
 template <bool kLog, class Job, class S, LastChunk kLast = LastChunk::alike, class Last = S>
-__global__ void __launch_bounds__(Job::kMostWarps* kWarp)
+__global__ void __launch_bounds__(RowBlocks<kLog, Job, kLast, Last>::kMostWarps* kWarp,
+                                  RowBlocks<kLog, Job, kLast, Last>::kAtOnce)
     softmax_row_kernel(const __grid_constant__ Job job) {
   constexpr bool kTail = kLast == LastChunk::along;
   static_assert(Job::kSimple || kLast == LastChunk::alike);
   __shared__ SoftmaxPart<typename Job::F> parts[Job::kMostWarps + kTail];
   if constexpr (kLast != LastChunk::apart) {
-    take_row<kLog, S, kLast, false>(job, threadIdx.x / kWarp, parts);
+    take_row<kLog, S, kLast, false, Last>(job, threadIdx.x / kWarp, parts);
   } else {
     const int chunk = warp_of_all_lanes();
     if (is_last_warp(chunk))
-      take_row<kLog, Last, kLast, false>(job, chunk, parts);
+      take_row<kLog, Last, kLast, false, Last>(job, chunk, parts);
     else
-      take_row<kLog, S, kLast, true>(job, chunk, parts);
+      take_row<kLog, S, kLast, true, Last>(job, chunk, parts);
   }
 }
 

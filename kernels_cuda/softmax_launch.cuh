@@ -59,24 +59,27 @@ bool launch_staged(const Job& job, Execution& execution) {
 template <bool kLog, int V, bool kRagged, class Job>
 bool launch_two_chunks(const Job& job, Execution& execution) {
   using S = ChunkShare<V, kRagged>;
-  constexpr int kMost = V == 8 ? S::kElements / V - 1 : kRagged ? 2 : 1;
   const auto left = static_cast<int>(job.rows.length - kFoldChunk);
-  constexpr std::int64_t kRows = kTwoChunkThreads / kWarp;
   const auto launch = [&]<class Tail>(TypeTag<Tail>) {
+    constexpr std::int64_t kRows = kTwoChunkThreads / kWarp;
     launch_rows(execution, softmax_two_chunk_kernel<kLog, Job, S, Tail>,
                 grid_of((job.rows.rows + kRows - 1) / kRows), kTwoChunkThreads, 0, 1, job);
   };
-  if constexpr (V == 8)
-    if (left <= kWarp) {
-      launch(TypeTag<Share<kWarp, 1, 1, false>>());
-      return true;
-    }
-  const int packs = packs_of_lane<V, kRagged, Shapes::forward>(left, kWarp);
-  if (packs > kMost) return false;
-  with_packs<kWarp, V, kRagged, Shapes::forward, 1>(packs, [&]<class Tail>(TypeTag<Tail> tail) {
-    if constexpr (Tail::kElements / V <= kMost) launch(tail);
-  });
-  return true;
+  if constexpr (V == 8 && kRagged) {
+    return with_elements<1, 32>(left, launch);
+  } else {
+    constexpr int kOfLane = V == 8 ? 12 : 0;
+    if constexpr (kOfLane > 0)
+      if (with_elements<1, kOfLane>(left, launch)) return true;
+    constexpr int kLeast = kOfLane / V + 1, kMost = V == 8 ? 3 : kRagged ? 2 : 1;  // packs
+    const int packs = packs_of_lane<V, kRagged, Shapes::forward>(left, kWarp);
+    if (packs > kMost) return false;
+    with_packs<kWarp, V, kRagged, Shapes::forward, kLeast>(
+        packs, [&]<class Tail>(TypeTag<Tail> tail) {
+          if constexpr (Tail::kElements / V <= kMost) launch(tail);
+        });
+    return true;
+  }
 }
 
 // Chunks of a plain row up to which a block is alone with it, a chunk a warp. Of float64 blocks of
@@ -94,43 +97,40 @@ void launch_block(const Job& job, Execution& execution) {
               threads, 0, 1, job);
 }
 
-// The same of rows whose last chunk is not whole, and is better taken otherwise than the others
-// (row_tail.cuh); false if it is not. The job is simple and of 16 bits, in packs. Begun anywhere,
-// up to 256 elements are taken one by one: the two edges of so few packs are more work (on an H200
-// 2113 columns of bfloat16 0.84 and 0.86 of the copy rate, log_softmax 0.85 and 0.89, of float16
-// 0.81 and 0.84, both; 2250 0.01 to 0.02 more). Packs of all slots are no gain to float16's
-// softmax, which has the fewest instructions (2948 columns 0.96 to 0.93), to its log_softmax of few
-// chunks (0.93 to 0.90), and to whole packs of any.
+// The same of rows whose last chunk is better taken otherwise than the others (row_tail.cuh); false
+// if it is not. The job is simple and of 16 bits, in packs. Share of the copy rate on an H200: of
+// more whole chunks two a warp do better, begun anywhere (bfloat16 at 9217 columns 0.96 and 0.96,
+// log_softmax 0.92 and 0.96), and in whole packs at 11 chunks (10 400 columns 0.96 and 0.98, 0.92
+// and 0.97; 9800 1.00 and 0.96, 0.97 and 0.96). A last chunk that is whole, or nearly, gains less
+// (float16 at 2900 0.96 and alike 0.96, 0.92 and 0.93, 4800 0.98 and 0.96, 0.94 and 0.92).
 template <bool kLog, class S, class Job>
 bool launch_last_chunk(const Job& job, Execution& execution) {
-  using In = typename Job::In;
-  constexpr int kMost = kAloneChunks<In>;
-  constexpr bool kFewest = !kLog && !kHasFar<In>;  // instructions
-  const auto left = static_cast<int>(job.rows.length % kFoldChunk);
-  if (left == 0 || job.rows.length > kMost * kFoldChunk + TailShare::kSlots) return false;
-  const auto whole = static_cast<int>(job.rows.length / kFoldChunk);
-  if (left <= TailShare::kSlots && (S::kRagged ? costs_a_block(whole) : whole == 2)) {
-    launch_block<kLog, S, LastChunk::along>(job, execution);
-    return true;
-  }
-  if (whole == kMost) return false;
-  const auto apart_as = [&]<class Last>(TypeTag<Last>) {
+  constexpr int kMost = S::kRagged ? 8 : 9;  // whole chunks before it
+  const auto whole = static_cast<int>((job.rows.length - 1) / kFoldChunk);
+  const auto left = static_cast<int>(job.rows.length - whole * kFoldChunk);
+  if (whole > kMost || (left == kFoldChunk && whole < 8)) return false;
+  const auto along = [&]<class Last>(TypeTag<Last>) {
+    launch_block<kLog, S, LastChunk::along, Last>(job, execution);
+  };
+  const auto apart = [&]<class Last>(TypeTag<Last>) {
     launch_block<kLog, S, LastChunk::apart, Last>(job, execution);
     return true;
   };
-  if constexpr (S::kRagged) {
-    if (left <= kFoldChunk / 8) return apart_as(TypeTag<Share<kWarp, 4, 1, false>>());
-    if (left <= kFoldChunk / 4) return apart_as(TypeTag<Share<kWarp, 8, 1, false>>());
-  }
-  const auto apart = [&]<int R>() {
-    return apart_as(TypeTag<Share<kWarp, R, S::kPack, S::kRagged>>());
+  const auto in_packs = [&]<int R>() {
+    return apart(TypeTag<Share<kWarp, R, S::kPack, S::kRagged>>());
   };
-  if constexpr (!S::kRagged)
-    if (left <= kFoldChunk / 4) return apart.template operator()<1>();
-  if (left <= kFoldChunk / 2) return apart.template operator()<2>();
-  if constexpr (S::kRagged && !kFewest)
-    return (kHasFar<In> || whole > 4) && apart.template operator()<4>();
-  return false;
+  if constexpr (S::kRagged) {
+    if (whole == 2 && with_elements<2, 4>(left, along)) return true;
+    if (with_elements<4, 12>(left, apart)) return true;
+    if (left <= kFoldChunk / 2) return in_packs.template operator()<2>();
+    if (with_elements<20, 20>(left, apart)) return true;
+    return (kHasFar<typename Job::In> || whole >= 4) && in_packs.template operator()<4>();
+  } else {
+    if (with_elements<4, 4>(left, apart)) return true;
+    if (left <= kFoldChunk / 4) return in_packs.template operator()<1>();
+    if (left <= kFoldChunk / 2) return in_packs.template operator()<2>();
+    return in_packs.template operator()<4>();
+  }
 }
 
 // A chunk a warp of a cluster; false if it has no room.

@@ -6,25 +6,25 @@
 
 namespace twinops {
 
-template <class In>
-class SoftmaxTail : RowTail<In> {
+template <class In, class Tail>
+class SoftmaxTail : RowTail<In, Tail> {
  public:
   using F = compute_t<In>;
-  using RowTail<In>::RowTail;
+  using RowTail<In, Tail>::RowTail;
 
   __device__ __forceinline__ void load(const In* from) {
     if (!mine_) return;
-    Pack<In, 1> packs[TailShare::kElements];
+    Pack<In, 1> packs[Tail::kElements];
     share_.load_whole_ones(from, 1, kPad<In>, packs);
-    range_ = widen_share<TailShare>(packs, false, x_);
+    range_ = widen_share<Tail>(packs, false, x_);
   }
   // Its part of the row, from whose elements `shift` is taken.
   template <bool kLog>
   __device__ __forceinline__ void bring(F shift, SoftmaxPart<F>* part) {
     if (!mine_) return;
-    if constexpr (kHasFar<In>) range_ = moved<TailShare>(range_, shift, x_);
+    if constexpr (kHasFar<In>) range_ = moved<Tail>(range_, shift, x_);
     max_ = greatest_of_lanes<kWarp>(range_.max);
-    const F sum = weigh<kLog, TailShare, In>(x_, max_, range_.min);
+    const F sum = weigh<kLog, Tail, In>(x_, max_, range_.min);
     if (share_.lane() == 0) *part = {max_, sum};
   }
   template <bool kLog, class Job>
@@ -33,9 +33,9 @@ class SoftmaxTail : RowTail<In> {
   }
 
  private:
-  using RowTail<In>::share_;
-  using RowTail<In>::mine_;
-  F x_[TailShare::kElements], max_;
+  using RowTail<In, Tail>::share_;
+  using RowTail<In, Tail>::mine_;
+  F x_[Tail::kElements], max_;
   LaneRange<F> range_;
 };
 

@@ -1,18 +1,27 @@
-// softmax and log_softmax of simple rows of two chunks, the second of which leaves packs of every
-// lane empty: a warp a row, with no packs for what is empty. A warp of its own spends as many
-// instructions on a chunk of few elements as on a whole one. Share of the copy rate, with a warp a
-// chunk and so: float16's softmax of 1025 columns 0.58 and 0.83, 1280 0.77 and 1.01, 1500 0.78 and
-// 0.93; of two whole chunks 0.98 anyway. In float32, where instructions matter less, up to one pack
-// a lane, two where rows are ragged: 1025 columns 0.93 and 0.98, log_softmax 0.85 and 0.98; 1280,
-// which have two, 0.98 and 0.97. Up to 32 elements of 16 bits lie one a lane: 1025 columns 0.82 and
-// 0.93, log_softmax 0.80 and 0.90, whole rows of 1056 0.93 and 0.99, 0.89 and 0.99; two a lane, up
-// to 64, lose (1088 columns 0.98 to 0.96).
+// softmax and log_softmax of simple rows of two chunks, the second of which leaves places of every
+// lane empty: a warp a row, with no registers for what is empty. A warp of its own spends as many
+// instructions on a chunk of few elements as on a whole one.
+//
+// 16-bit elements of the second chunk lie one by one, 64 bytes a load of the warp: less work than
+// the two edges of packs wherever rows begin anywhere, and in whole packs up to 384. Share of the
+// copy rate of softmax and log_softmax on an H200, in packs and so: bfloat16 at 1089 columns 0.84
+// and 0.98, 0.83 and 0.91, at 1281 0.84 and 0.98, 0.83 and 0.97, at 1537 0.86 and 0.96, 0.80 and
+// 0.96, at 1921, where a second warp had the chunk, 0.91 and 0.97, 0.90 and 0.92; float16 at 1089
+// 0.86 and 0.98, 0.85 and 0.93, at 1281 0.85 and 0.98, 0.78 and 0.98, at 1537 0.85 and 0.97, 0.84
+// and 0.91; in whole packs log_softmax at 1088 0.93 and 0.98, 0.94 and 1.00, at 1288 0.94 and 1.01,
+// 0.95 and 1.01, at 1416 no difference.
+//
+// In float32, where instructions matter less, packs, up to one a lane, two where rows are ragged:
+// with a warp a chunk and so 1025 columns 0.93 and 0.98, log_softmax 0.85 and 0.98; 1280, which
+// have two, 0.98 and 0.97.
+//
 // Tried and left: a warp a chunk whose empty packs are passed over by branches (1280 columns 0.78
 // to 0.77; 24000 0.88 to 0.74, by spills); two to eight chunks and up to three packs a lane more,
 // which a block's last warp takes along (whole rows of 2056 to 2560 columns 0.79 to 0.89 and 0.92
 // to 0.97, but 2049 0.76 to 0.77, 2500 0.84 to 0.72, 3100 0.82 to 0.80, bfloat16 worse, by spills).
 #pragma once
 
+#include "kernels_cuda/row_tail.cuh"
 #include "kernels_cuda/short_rows.cuh"
 #include "kernels_cuda/softmax_share.cuh"
 
@@ -20,11 +29,24 @@ namespace twinops {
 
 inline constexpr int kTwoChunkThreads = 64;  // with 128 up to 0.017 less of the copy rate
 
-// S: how the first chunk lies in lanes, Tail: the second. Blocks of a multiprocessor: with 128
-// threads and one more, float16's softmax of 1792 columns 1.01 to 0.96 of the copy rate,
-// log_softmax of 1152 0.94 to 0.98; with one less 0.95 and 0.91.
+// Blocks that a multiprocessor is to have. With more of them registers spill, with fewer others
+// have too little to do meanwhile; bfloat16 of 8, 12, 16, 20, 24 elements a lane with 12, 14, 16
+// blocks: 0.86, 0.91, 0.95; 0.93, 0.98, 0.95; 0.90, 0.96, 0.78; with 10, 12, 14: 0.90, 0.96, 0.94;
+// 0.90, 0.80, 0.62; its log_softmax of four 0.90, 0.94, 0.90. Of float32 in packs with one more
+// (16-bit ones of 1792 columns 1.01 to 0.96 of the copy rate, log_softmax of 1152 0.94 to 0.98),
+// with one less 0.95 and 0.91.
+template <bool kLog, class In, class Tail>
+constexpr int two_chunk_blocks() {
+  constexpr int kElements = Tail::kElements;
+  if (Tail::kPack > 1) return 2 * (8 - kElements / Tail::kPack);
+  if (kElements <= 16) return kElements > 8 || (kLog && kElements == 4) ? 14 : 16;
+  return kElements <= 20 || !kHasFar<In> ? 12 : 10;
+}
+
+// S: how the first chunk lies in lanes, Tail: the second.
 template <bool kLog, class Job, class S, class Tail>
-__global__ void __launch_bounds__(kTwoChunkThreads, 2 * (8 - Tail::kElements / Tail::kPack))
+__global__ void __launch_bounds__(kTwoChunkThreads,
+                                  two_chunk_blocks<kLog, typename Job::In, Tail>())
     softmax_two_chunk_kernel(const __grid_constant__ Job job) {
   using F = typename Job::F;
   using In = typename Job::In;

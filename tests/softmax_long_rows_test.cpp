@@ -17,10 +17,13 @@ INSTANTIATE_TEST_SUITE_P(EveryOperatorAndType, SoftmaxLongRows, kSoftmaxRows, na
 TEST_P(SoftmaxLongRows, Agree) {
   const auto& [op, types] = GetParam();
   for (const std::int64_t columns :
-       {2 * kChunk + 1,  2 * kChunk + 129, 3 * kChunk + 65,  4 * kChunk + 32, 5 * kChunk,
-        8 * kChunk + 65, 10 * kChunk + 65, 12 * kChunk + 7,  13 * kChunk,     16 * kChunk + 64,
-        18 * kChunk,     20 * kChunk,      33 * kChunk - 1,  65 * kChunk,     81 * kChunk + 3,
-        96 * kChunk + 3, 129 * kChunk + 8, 257 * kChunk - 5, 513 * kChunk,    1025 * kChunk + 3})
+       {kChunk + 31,      kChunk + 64,      kChunk + 100,     kChunk + 256,     kChunk + 257,
+        kChunk + 500,     kChunk + 609,     kChunk + 700,     kChunk + 896,     kChunk + 1001,
+        2 * kChunk + 1,   2 * kChunk + 129, 2 * kChunk + 300, 2 * kChunk + 600, 3 * kChunk + 65,
+        4 * kChunk + 32,  5 * kChunk,       6 * kChunk + 200, 7 * kChunk + 384, 8 * kChunk + 65,
+        10 * kChunk + 65, 12 * kChunk + 7,  13 * kChunk,      16 * kChunk + 64, 18 * kChunk,
+        20 * kChunk,      33 * kChunk - 1,  65 * kChunk,      81 * kChunk + 3,  96 * kChunk + 3,
+        129 * kChunk + 8, 257 * kChunk - 5, 513 * kChunk,     1025 * kChunk + 3})
     for (const std::int64_t offset : {0, 3})
       for (const std::int64_t rows : {1, columns < 100 * kChunk ? 21 : 3}) {
         const SoftmaxShape shape{rows, columns, offset};
@@ -34,8 +37,10 @@ TEST_P(SoftmaxLongRows, Agree) {
 TEST_P(SoftmaxLongRows, AgreeOnRowsThatAreNotOrdinary) {
   const auto& [op, types] = GetParam();
   if (op.ends_with("_grad")) GTEST_SKIP() << "the backward passes know one kind of row";
-  for (const std::int64_t columns : {3 * kChunk + 1, 12 * kChunk - 7, 13 * kChunk - 7, 40 * kChunk,
-                                     130 * kChunk + 1, 260 * kChunk - 7, 600 * kChunk})
+  for (const std::int64_t columns :
+       {kChunk + 100, kChunk + 700, 2 * kChunk + 200, 2 * kChunk + 300, 3 * kChunk + 1,
+        4 * kChunk + 600, 12 * kChunk - 7, 13 * kChunk - 7, 40 * kChunk, 130 * kChunk + 1,
+        260 * kChunk - 7, 600 * kChunk})
     for (const auto& values : {proof::far(), proof::whole_range()}) {
       const SoftmaxShape shape{columns < 100 * kChunk ? 21 : 5, columns};
       compare_rows(softmax_problem(op, types, shape, values), kSeed, shape.name());
