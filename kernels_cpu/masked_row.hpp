@@ -92,8 +92,8 @@ struct MaskedRow {
     alignas(64) M gathered[kFoldChunk];
     const M* const masks = dense_run(view, first, n, gathered);
     const int whole = n - n % V::kLanes;
-    M tail[V::kLanes] = {};
-    if (whole != n) copy_few<V::kLanes>(tail, masks + whole, n - whole);
+    M tail[V::kLanes];
+    if (whole != n) isa::take_few<V::kLanes>(tail, masks + whole, n - whole, M{});
     read_chunk(x, first, n, In{}, [&](int j, V value) TWINOPS_INLINE_BODY {
       put(j, f(j < whole ? masks + j : tail, value));
     });

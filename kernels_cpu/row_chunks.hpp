@@ -2,7 +2,7 @@
 // Only files compiled once an instruction set include this.
 #pragma once
 
-#include "kernels_cpu/vec.hpp"
+#include "kernels_cpu/isa/few.hpp"
 #include "numerics/fold.hpp"
 
 // Of a lambda that is a loop's body: compilers leave one that is named often as a function, which
@@ -98,21 +98,6 @@ TWINOPS_INLINE int padded(int n) {
   return p;
 }
 
-// n elements, 1 at least and fewer than kBelow, a power of two: in two pieces that overlap, which
-// is faster than a call.
-template <int kBelow, class T>
-TWINOPS_INLINE void copy_few(T* to, const T* from, int n) {
-  constexpr int kPiece = kBelow / 2;
-  if constexpr (kPiece == 1) {
-    *to = *from;
-  } else if (n >= kPiece) {
-    __builtin_memcpy(to, from, kPiece * sizeof(T));
-    __builtin_memcpy(to + n - kPiece, from + n - kPiece, kPiece * sizeof(T));
-  } else {
-    copy_few<kPiece>(to, from, n);
-  }
-}
-
 // The n elements of x from `first` on, one after the other: where they are, or in `room`.
 template <class T, class Isa>
 TWINOPS_INLINE const T* dense_run(RowView<const T, Isa> x, std::int64_t first, int n, T* room) {
@@ -134,15 +119,11 @@ TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int 
   for (; j + kLanes <= n; j += kLanes) f(j, load<Isa>(from + j));
   const int end = padded<F, Isa>(n);
   if (j == end) return;
-  T tail[kLanes];
-  for (int i = 0; i < kLanes; ++i) tail[i] = pad;
-  const typename compute_vec<T, Isa>::Batch padding = load<Isa>(tail).v;
   if (j < n) {
-    copy_few<kLanes>(tail, from + j, n - j);
-    f(j, load<Isa>(tail));
+    f(j, load_few<Isa>(from + j, n - j, pad));
     j += kLanes;
   }
-  for (; j < end; j += kLanes) f(j, Vec<F, Isa>(padding));
+  for (; j < end; j += kLanes) f(j, Vec<F, Isa>(widen(pad)));
 }
 
 // Writes n elements of out from `first` on: f(j) gives the vector of element first + j. kCanonical:

@@ -103,11 +103,7 @@ class SoftmaxColumns {
       put(i, [&](int k) TWINOPS_INLINE_BODY { return load<Isa>(x + k * step + i); });
     };
     if (width < V::kLanes) {
-      return put(0, [&](int k) TWINOPS_INLINE_BODY {
-        In few[V::kLanes] = {};
-        copy_few<V::kLanes>(few, x + k * step, width);
-        return load<Isa>(few);
-      });
+      return put(0, [&](int k) TWINOPS_INLINE_BODY { return load_few<Isa>(x + k * step, width); });
     }
     int i = 0;
     for (; i + V::kLanes <= width; i += V::kLanes) rows(i);

@@ -77,11 +77,9 @@ class GradColumns {
 
     TWINOPS_INLINE Tile chunk(std::int64_t first, int n) {
       constexpr int kLanes = V::kLanes;
-      __builtin_memset(y, 0, static_cast<std::size_t>(n) * kLanes * sizeof(In));
-      __builtin_memset(dy, 0, static_cast<std::size_t>(n) * kLanes * sizeof(In));
       for (int j = 0; j < n; ++j) {
-        copy_few<kLanes>(y + j * kLanes, t.y.at(first + j), t.width);
-        copy_few<kLanes>(dy + j * kLanes, t.dy.at(first + j), t.width);
+        isa::take_few<kLanes>(y + j * kLanes, t.y.at(first + j), t.width, In{});
+        isa::take_few<kLanes>(dy + j * kLanes, t.dy.at(first + j), t.width, In{});
       }
       return {{dx, kLanes}, {y, kLanes}, {dy, kLanes}, kLanes};
     }
@@ -144,10 +142,9 @@ class GradColumns {
     }
   }
   [[gnu::noinline]] void write(const Tile& t, int n, const Compute* sums) const {
+    const auto sum = [sums](int i) TWINOPS_INLINE_BODY { return load<Isa>(sums + i); };
     for (int j = 0; j < n; ++j)
-      t.run(j).template write<false>(RowView<Out, Isa>{t.dx.at(j), 1, streamed_}, scale_,
-                                     [&](int i)
-                                         TWINOPS_INLINE_BODY { return load<Isa>(sums + i); });
+      t.run(j).template write<false>(RowView<Out, Isa>{t.dx.at(j), 1, streamed_}, scale_, sum);
   }
 
   const SoftmaxGradArguments& a_;

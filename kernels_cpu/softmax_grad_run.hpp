@@ -32,10 +32,9 @@ struct GradRun {
     if (whole == end) return fold_to_vector<Compute, Isa>(end, at);
     V last(Compute(0));
     if (whole != count) {
-      alignas(64) In few[2][kLanes] = {};
-      if constexpr (!kLog) copy_few<kLanes>(few[0], y + whole, count - whole);
-      copy_few<kLanes>(few[1], dy + whole, count - whole);
-      last = term(few[0], few[1]);
+      V from_y(Compute(0));
+      if constexpr (!kLog) from_y = load_few<Isa>(y + whole, count - whole);
+      last = grad_term<kLog>(from_y, load_few<Isa>(dy + whole, count - whole));
     }
     if (end <= 4 * kLanes) {
       return fold_few<Compute, Isa>(end, [&](int j) TWINOPS_INLINE_BODY {
@@ -62,11 +61,10 @@ struct GradRun {
   // j, j + 1, ... are of; kOneRow: all are of one.
   template <bool kOneRow, class Out, class Sum>
   TWINOPS_INLINE void write(RowView<Out, Isa> dx, Compute scale, Sum&& sum) const {
-    if (dx.step == 1 && !dx.streamed) return write_dense<kOneRow>(dx.data, scale, sum);
-    alignas(64) Out dxs[kFoldChunk];
-    write_dense<kOneRow>(dxs, scale, sum);
-    if (dx.streamed) return stream_elements<Isa>(dx.data, dxs, n);
-    for (int j = 0; j < n; ++j) dx.data[j * dx.step] = dxs[j];
+    if (dx.step == 1 && !dx.streamed)
+      write_dense<kOneRow>(dx.data, scale, sum);
+    else
+      write_apart<kOneRow>(*this, dx, scale, sum);
   }
 
  private:
@@ -97,21 +95,36 @@ struct GradRun {
     return !isa::holds_nan(nan.v, nan.v, nan.v, nan.v);
   }
 
+  // Not inlined: there is one copy of it for all places that write rows, and it is large. What it
+  // takes it takes by value: a run or a sum whose address is known is read again after every store.
+  template <bool kOneRow, class Out, class Sum>
+  [[gnu::noinline]] static void write_apart(GradRun run, RowView<Out, Isa> dx, Compute scale,
+                                            Sum sum) {
+    alignas(64) Out dxs[kFoldChunk];
+    run.template write_dense<kOneRow>(dxs, scale, sum);
+    if (dx.streamed) return stream_elements<Isa>(dx.data, dxs, run.n);
+    for (int j = 0; j < run.n; ++j) dx.data[j * dx.step] = dxs[j];
+  }
+
   template <bool kOneRow, class Out, class Sum>
   TWINOPS_INLINE void write_dense(Out* dx, Compute factor, Sum&& sum) const {
     const V scale(factor);
-    if constexpr (kLog)
-      if (powers_are_normal())
-        return write_each<kOneRow>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
-          return normal_log_softmax_grad<In>(a, b, sum(j), scale);
-        });
-    if (factor == Compute(1))  // the same bits
-      return write_each<kOneRow>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
-        return softmax_grad<kLog, In>(a, b, sum(j));
-      });
-    write_each<kOneRow>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
+    const auto scaled = [&](int j, V a, V b) TWINOPS_INLINE_BODY {
       return softmax_grad<kLog, In>(a, b, sum(j), scale);
-    });
+    };
+    if constexpr (kLog) {
+      if (!powers_are_normal()) return write_each<kOneRow, false>(dx, scaled);  // rare
+      write_each<kOneRow, true>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
+        return normal_log_softmax_grad<In>(a, b, sum(j), scale);
+      });
+    } else {
+      // Four vectors at once gain where much is computed, or a lane would be moved.
+      constexpr bool kAtOnce = in_words<kOneRow, Out>();
+      if (factor != Compute(1)) return write_each<kOneRow, kAtOnce>(dx, scaled);
+      write_each<kOneRow, kAtOnce>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
+        return softmax_grad<kLog, In>(a, b, sum(j));  // the same bits
+      });
+    }
   }
 
   // Whether gradients are worked on as two vectors in one of words.
@@ -120,22 +133,18 @@ struct GradRun {
     return kOneRow && std::is_same_v<In, bfloat16> && std::is_same_v<Out, bfloat16>;
   }
 
-  template <bool kOneRow, class Out, class Gradient>
+  // kAtOnce: four vectors at once.
+  template <bool kOneRow, bool kAtOnce, class Out, class Gradient>
   TWINOPS_INLINE void write_each(Out* dx, Gradient&& of) const {
     const auto gradient = [&](int j, const In* from_y, const In* from_dy) TWINOPS_INLINE_BODY {
       return of(j, load<Isa>(from_y), load<Isa>(from_dy));
     };
     const int count = n;
     if (count < kLanes) {
-      alignas(64) In few[2][kLanes] = {};
       alignas(64) Out out[kLanes];
-      copy_few<kLanes>(few[0], y, count);
-      copy_few<kLanes>(few[1], dy, count);
-      store<Isa>(out, gradient(0, few[0], few[1]));
+      store<Isa>(out, of(0, load_few<Isa>(y, count), load_few<Isa>(dy, count)));
       return copy_few<kLanes>(dx, out, count);
     }
-    // Four vectors at once gain where much is computed, or a lane would be moved.
-    constexpr bool kAtOnce = kLog || in_words<kOneRow, Out>();
     const int fours = kAtOnce ? count - count % (4 * kLanes) : 0;
     if (kAtOnce && count == fours) return write_fours<kOneRow>(dx, fours, of);
     // The last vector overlaps the one before it, which may overwrite what it is made of.

@@ -107,10 +107,7 @@ class SoftmaxRowGroup {
   // A row as it lies in x.
   TWINOPS_INLINE static V read_plain(const In* x, int columns, Compute* to) {
     if (columns < V::kLanes) {
-      alignas(64) In few[V::kLanes];
-      for (int j = 0; j < V::kLanes; ++j) few[j] = narrow<In>(-kInfinity<Compute>);
-      copy_few<V::kLanes>(few, x, columns);
-      const V value = load<Isa>(few);
+      const V value = load_few<Isa>(x, columns, narrow<In>(-kInfinity<Compute>));
       save(to, value);
       return value;
     }

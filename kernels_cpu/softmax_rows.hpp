@@ -220,12 +220,7 @@ class SoftmaxRows {
     const In* x = row.x.x.data;
     const int n = static_cast<int>(row.x.length), whole = n - n % V::kLanes;
     V last(-kInfinity<Compute>);
-    if (whole != n) {
-      In tail[V::kLanes];
-      for (int j = 0; j < V::kLanes; ++j) tail[j] = narrow<In>(-kInfinity<Compute>);
-      copy_few<V::kLanes>(tail, x + whole, n - whole);
-      last = load<Isa>(tail);
-    }
+    if (whole != n) last = load_few<Isa>(x + whole, n - whole, narrow<In>(-kInfinity<Compute>));
     const auto value = [&](int j)
                            TWINOPS_INLINE_BODY { return j < whole ? load<Isa>(x + j) : last; };
     constexpr int kAtOnce = 4;

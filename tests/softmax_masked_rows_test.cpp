@@ -109,14 +109,15 @@ TEST_P(SoftmaxMaskedRows, AgreeWhereRowsOfBothBeginAnywhere) {
 TEST_P(SoftmaxMaskedRows, AgreeSideBySide) {
   const auto& [op, types] = GetParam();
   for (std::int64_t columns = 1; columns < 600; columns += columns < 90 ? 3 : 13) {
-    const std::vector<std::int64_t> shape{9, 31, columns};
+    const std::int64_t queries = columns < 90 ? 31 : 13;
+    const std::vector<std::int64_t> shape{9, queries, columns};
     const std::string where = std::to_string(columns) + " columns, ";
     proof::Problem scaled(op);
     scaled.input("x", {{types.in, shape}}, proof::logits())
         .output("out", {proof::in_place({types.out, shape}, "x")})
         .attribute("scale", -0.7);
     if (types.are_equal()) compare_rows(scaled, kSeed, where + "a scale");
-    for (const Mask& mask : masks(types.in, {31, columns}))
+    for (const Mask& mask : masks(types.in, {queries, columns}))
       compare_rows(masked(op, types, shape, mask), kSeed, where + mask.name);
     proof::Problem cut(op);
     cut.input("x", {{types.in, shape}}, proof::logits())
