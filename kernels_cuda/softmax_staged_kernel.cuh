@@ -3,13 +3,17 @@
 // each, which for rows of a few packs is most of the work. Share of the copy rate on an H200, so
 // and then staged: float16 10 columns 0.27 and 0.79, 33 0.40 and 1.00, 65 0.60 and 0.99, 129 0.82
 // and 0.96, 513 0.87 and 0.96; float32 3 columns 0.14 and 0.99, 10 0.43 and 0.99, 65 0.88 and 1.00.
-// Tried and left, by a benchmark of the kernels alone, float16's softmax and its logarithm: every
-// second number of words a lane (180 columns 0.91 and 0.85 in place of 0.95 and 0.90, 77 0.88 and
-// 0.74 in place of 0.92 and 0.86); more words in fewer lanes (220 columns in four 0.94 and 0.91, in
-// eight 0.96 and 0.90); one block of a multiprocessor less (513 columns 0.90 and 0.80 in place of
-// 0.94 and 0.88); rows once a block (65 columns 0.86 and 0.80 in place of 0.96 and 0.89), or 24 kB
-// of them (511 columns 0.88 and 0.83 in place of 0.95 and 0.91); elements one by one (65 columns
-// 0.59 in softmax_peers.py).
+// A row has few lanes with many words each, up to 26: what is there once a lane (a row's ends, sums
+// over lanes, a logarithm) is there less often. Blocks of a multiprocessor are as many as leave
+// registers for that. Bfloat16 on an H200, softmax and its logarithm, with up to 18 words in nine
+// or eight blocks, as was until 2026-11-27, and so: 77 columns, four lanes of 10 words, 0.94 and
+// 0.86, two of 20 in seven blocks 1.00 and 0.98; 100 0.98 and 0.92, 0.99 and 0.99; 180 0.93 and
+// 0.87, 0.99 and 0.99; 361 0.93 and 0.86, 0.99 and 0.96. 20 words in eight blocks have 1.00 and
+// 0.97, in six 0.98 and 0.94, and 33 (257 columns) in their best, five, 0.87 and 0.84.
+// Tried and left, by a benchmark of the kernels alone, float16's softmax and its logarithm: one
+// block of a multiprocessor less (513 columns 0.90 and 0.80 in place of 0.94 and 0.88); rows once a
+// block (65 columns 0.86 and 0.80 in place of 0.96 and 0.89), or 24 kB of them (511 columns 0.88
+// and 0.83 in place of 0.95 and 0.91); elements one by one (65 columns 0.59 in softmax_peers.py).
 //
 // Under scales and masks, until 2026-11-26 with fewer numbers of words and element by element, and
 // now, bfloat16's softmax on an H100: 33 columns under bytes 0.74 and 0.81, under numbers 0.61 and
@@ -126,8 +130,10 @@ struct StagedOutput {
 // under numbers 0.70 to 0.62).
 template <class Job, class S>
 constexpr int staged_blocks() {
-  if (!Job::kSimple && S::kPack == 2) return 7;
-  return S::kElements <= 32 ? kMostShortBlocks : 8;
+  constexpr int kElements = S::kElements;
+  if (!Job::kSimple && S::kPack == 2) return kElements <= 40 ? 7 : 6;
+  if (kElements <= 36) return kElements <= 32 ? kMostShortBlocks : 8;
+  return kElements <= 44 ? 7 : 6;
 }
 
 // S: a StagedShare.

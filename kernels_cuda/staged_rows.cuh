@@ -171,14 +171,16 @@ class StagedShare : public RowLane {
   int shift_;
 };
 
-// Which numbers of words of a lane there are kernels for, after `words` of them: every one, where
-// instructions are the limit; every second, with 17, which rows of 2^k + 1 elements have; or fewer.
+// Which numbers of words of a lane there are kernels for, after `words` of them: where instructions
+// are the limit every one up to 18, and then every second; every second, with 17, which rows of
+// 2^k + 1 elements have; or fewer.
 enum class WordSteps { every, second, few };
 template <WordSteps kSteps>
-inline constexpr int kMostWords = kSteps == WordSteps::every ? 18 : 20;
+inline constexpr int kMostWords = kSteps == WordSteps::few ? 20 : 26;
 template <WordSteps kSteps>
 constexpr int next_words(int words) {
-  if (kSteps == WordSteps::every || (kSteps == WordSteps::second && words == 16)) return words + 1;
+  if (kSteps == WordSteps::every) return words < 18 ? words + 1 : words + 2;
+  if (kSteps == WordSteps::second && words == 16) return words + 1;
   const bool twice = kSteps == WordSteps::second || words < 8;
   return std::min(words + (twice ? 2 + words % 2 : 4), kMostWords<kSteps>);
 }
