@@ -113,7 +113,8 @@ struct GradRun {
       return softmax_grad<kLog, In>(a, b, sum(j), scale);
     };
     if constexpr (kLog) {
-      if (!powers_are_normal()) return write_each<kOneRow, false>(dx, scaled);  // rare
+      // Rare, or less than a vector.
+      if (!powers_are_normal()) return write_each<kOneRow, false>(dx, scaled);
       write_each<kOneRow, true>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
         return normal_log_softmax_grad<In>(a, b, sum(j), scale);
       });

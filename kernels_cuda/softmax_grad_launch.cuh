@@ -16,7 +16,7 @@ bool launch_staged_grad(const GradJob<In, In>& job, Execution& execution) {
   constexpr int kBytes = 10 * 1024;  // of y and of dy, of a block
   if (job.rows.length > kMost || !can_be_staged<In>(job.rows)) return false;
   const auto length = static_cast<int>(job.rows.length);
-  with_staged_share<In, WordSteps::few, kMost>(length, [&]<class S>(TypeTag<S>) {
+  with_staged_share<In, WordSteps::few, 20, kMost>(length, [&]<class S>(TypeTag<S>) {
     launch_staged_rows<S>(grad_staged_kernel<kLog, In, S>, job, 2, kBytes, execution);
   });
   return true;

@@ -41,16 +41,23 @@ template <bool kLog, class Job>
 bool launch_staged(const Job& job, Execution& execution) {
   using In = typename Job::In;
   constexpr bool kHalf = sizeof(In) == 2;
-  constexpr WordSteps kSteps = !kHalf         ? WordSteps::few
-                               : Job::kSimple ? WordSteps::every
-                                              : WordSteps::second;
+  constexpr bool kMasked = kHalf && !Job::kSimple;
+  constexpr WordSteps kSteps = !kHalf    ? WordSteps::few
+                               : kMasked ? WordSteps::second
+                                         : WordSteps::every;
   constexpr int kMost = kHalf ? 575 : 127;
   if (job.rows.length > kMost || !can_be_staged<In>(job.rows)) return false;
   const auto length = static_cast<int>(job.rows.length);
   const int bytes = (length < 288 ? 15 : 12) * 1024;  // of a block
-  with_staged_share<In, kSteps, kMost>(length, [&]<class S>(TypeTag<S>) {
+  const auto launch = [&]<class S>(TypeTag<S>) {
     launch_staged_rows<S>(softmax_staged_kernel<kLog, Job, S>, job, 1, bytes, execution);
-  });
+  };
+  if constexpr (kMasked)
+    if (job.mask.kind == RowMask::Kind::added || job.mask.kind == RowMask::Kind::added_float32) {
+      with_staged_share<In, kSteps, 20, kMost>(length, launch);  // numbers take registers, too
+      return true;
+    }
+  with_staged_share<In, kSteps, kHalf ? 26 : 20, kMost>(length, launch);
   return true;
 }
 

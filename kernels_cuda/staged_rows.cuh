@@ -176,26 +176,25 @@ class StagedShare : public RowLane {
 // 2^k + 1 elements have; or fewer.
 enum class WordSteps { every, second, few };
 template <WordSteps kSteps>
-inline constexpr int kMostWords = kSteps == WordSteps::few ? 20 : 26;
-template <WordSteps kSteps>
 constexpr int next_words(int words) {
   if (kSteps == WordSteps::every) return words < 18 ? words + 1 : words + 2;
   if (kSteps == WordSteps::second && words == 16) return words + 1;
   const bool twice = kSteps == WordSteps::second || words < 8;
-  return std::min(words + (twice ? 2 + words % 2 : 4), kMostWords<kSteps>);
+  return words + (twice ? 2 + words % 2 : 4);
 }
 
 // Calls launch(TypeTag<StagedShare>) with how a row of `length`, up to kMost, lies in lanes: in the
-// fewest that hold it.
-template <class T, WordSteps kSteps, int kMost, int G = 1, int kFilled = 0, class Launch>
+// fewest that hold it in kMostWords words or fewer each.
+template <class T, WordSteps kSteps, int kMostWords, int kMost, int G = 1, int kFilled = 0,
+          class Launch>
 void with_staged_share(int length, Launch&& launch) {
-  constexpr int R = next_words<kSteps>(kFilled);
-  constexpr bool kLast = R == kMostWords<kSteps>;
+  constexpr int R = std::min(next_words<kSteps>(kFilled), kMostWords);
+  constexpr bool kLast = R == kMostWords;
   constexpr int kNextG = kLast ? 2 * G : G, kNextFilled = kLast ? R / 2 : R;
   using S = StagedShare<T, G, R, kFilled>;
   if constexpr (S::kMost < kMost)
     if (length > S::kMost)
-      return with_staged_share<T, kSteps, kMost, kNextG, kNextFilled>(length, launch);
+      return with_staged_share<T, kSteps, kMostWords, kMost, kNextG, kNextFilled>(length, launch);
   launch(TypeTag<S>());
 }
 
