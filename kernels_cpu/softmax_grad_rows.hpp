@@ -6,7 +6,9 @@
 // made of. Short rows go as many at once as a vector has lanes, which fold their sums together.
 // Order: docs/softmax.md. Tried and left: results of short rows streamed together, which on a Zen 3
 // loses as often as it gains; y and dy of the next group fetched, which on a Zen 3 gains up to a
-// fifth from 256 columns on and loses a twentieth below, and on a Xeon loses a tenth at 512.
+// fifth from 256 columns on and loses a twentieth below, and on a Xeon loses a tenth at 512. A
+// logarithm's dy alone is, on AMD and from memory (2^22 floats on a Zen 5, 200 columns 4.7 to 3.8
+// ms, 240 3.3 to 3.2; 100, which are not, 3.0 to 3.3).
 #pragma once
 
 #include "kernels_cpu/across.hpp"
@@ -40,7 +42,9 @@ class GradRows {
         streamed_(streams() && a.dx != a.y && a.dx != a.dy && a.rows.step[0] == 1 &&
                   is_streamed<Out>(a.rows.rows, a.rows.length)),
         cold_(kFetched && !streamed_ && a.rows.step[0] == 1 &&
-              is_cold<Out>(a.rows.rows, a.rows.length)) {}
+              is_cold<Out>(a.rows.rows, a.rows.length)),
+        ahead_(kLog && kWide && is_amd() && dense_ && a.rows.length >= 128 &&
+               is_cold<In>(a.rows.rows, a.rows.length)) {}
 
   // Rows of one chunk.
   void short_rows(std::int64_t begin, std::int64_t end) const {
@@ -140,14 +144,16 @@ class GradRows {
     }
     alignas(64) Compute sum[kRows];
     save(sum, fold_across(sums) + V(Compute(0)));  // no -0 leaves
-    for (int r = 0; r < kRows; ++r)
+    for (int r = 0; r < kRows; ++r) {
+      if (ahead_) fetch_to_read(rows.dy[r] + kRows * n, n);  // of the next group
       write_run(Run{rows.y[r], rows.dy[r], n}, sum[r], {rows.dx[r], step, streamed_});
+    }
   }
 
   const SoftmaxGradArguments& a_;
   const Dy& dy_;
   Compute scale_;
-  bool dense_, streamed_, cold_;
+  bool dense_, streamed_, cold_, ahead_;
 };
 
 }  // namespace twinops

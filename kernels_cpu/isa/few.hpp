@@ -54,49 +54,59 @@ TWINOPS_INLINE FewWords few_words(const unsigned char* from, int bytes, std::uin
   return {low | pads << 8 * bytes, pads};
 }
 
+// Into a vector of up to 16 bytes.
+template <int kLanes, class T>
+TWINOPS_INLINE void take_few_words(T* to, const T* from, int n, T pad) {
+  constexpr std::size_t kBytes = kLanes * sizeof(T);
+  static_assert(kBytes <= 16);
+  std::uint64_t pads = 0;
+  for (std::size_t i = 0; i < sizeof(pads); i += sizeof(T))
+    __builtin_memcpy(reinterpret_cast<char*>(&pads) + i, &pad, sizeof(T));
+  const FewWords words = few_words(reinterpret_cast<const unsigned char*>(from),
+                                   n * static_cast<int>(sizeof(T)), pads);
+  using Both [[gnu::vector_size(16)]] = std::uint64_t;
+  const Both both = {words.low, words.high};
+  __builtin_memcpy(to, &both, kBytes);
+}
+
 template <int kLanes, class T>
 TWINOPS_INLINE void take_few(T* to, const T* from, int n, T pad) {
-  constexpr std::size_t kBytes = kLanes * sizeof(T);
 #if defined(__AVX512BW__)
   const auto first = static_cast<std::uint32_t>((1 << n) - 1);
-  if constexpr (sizeof(T) == 2) {
+  if constexpr (sizeof(T) == 1) {
+    take_few_words<kLanes>(to, from, n, pad);
+  } else if constexpr (sizeof(T) == 2) {
     const __m512i pads = _mm512_set1_epi16(bit_cast<std::int16_t>(pad));
     const __m512i v = _mm512_mask_loadu_epi16(pads, first, from);
-    return _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(v));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(v));
   } else if constexpr (sizeof(T) == 4) {
     const __m512i pads = _mm512_set1_epi32(bit_cast<std::int32_t>(pad));
     const auto mask = static_cast<__mmask16>(first);
-    return _mm512_storeu_si512(to, _mm512_mask_loadu_epi32(pads, mask, from));
-  } else if constexpr (sizeof(T) == 8) {
+    _mm512_storeu_si512(to, _mm512_mask_loadu_epi32(pads, mask, from));
+  } else {
     const __m512i pads = _mm512_set1_epi64(bit_cast<std::int64_t>(pad));
     const auto mask = static_cast<__mmask8>(first);
-    return _mm512_storeu_si512(to, _mm512_mask_loadu_epi64(pads, mask, from));
+    _mm512_storeu_si512(to, _mm512_mask_loadu_epi64(pads, mask, from));
   }
 #elif defined(__AVX2__)
-  if constexpr (sizeof(T) == 4) {
+  if constexpr (sizeof(T) <= 2) {
+    take_few_words<kLanes>(to, from, n, pad);
+  } else if constexpr (sizeof(T) == 4) {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lanes);
     const __m256i v = _mm256_maskload_epi32(reinterpret_cast<const int*>(from), mask);
     const __m256i pads = _mm256_set1_epi32(bit_cast<std::int32_t>(pad));
-    return _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_blendv_epi8(pads, v, mask));
-  } else if constexpr (sizeof(T) == 8) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_blendv_epi8(pads, v, mask));
+  } else {
     const __m256i lanes = _mm256_setr_epi64x(0, 1, 2, 3);
     const __m256i mask = _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), lanes);
     const __m256i v = _mm256_maskload_epi64(reinterpret_cast<const long long*>(from), mask);
     const __m256i pads = _mm256_set1_epi64x(bit_cast<std::int64_t>(pad));
-    return _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_blendv_epi8(pads, v, mask));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_blendv_epi8(pads, v, mask));
   }
+#else
+  take_few_words<kLanes>(to, from, n, pad);
 #endif
-  if constexpr (kBytes <= 16) {
-    std::uint64_t pads = 0;
-    for (std::size_t i = 0; i < sizeof(pads); i += sizeof(T))
-      __builtin_memcpy(reinterpret_cast<char*>(&pads) + i, &pad, sizeof(T));
-    const FewWords words = few_words(reinterpret_cast<const unsigned char*>(from),
-                                     n * static_cast<int>(sizeof(T)), pads);
-    using Both [[gnu::vector_size(16)]] = std::uint64_t;
-    const Both both = {words.low, words.high};
-    __builtin_memcpy(to, &both, kBytes);
-  }
 }
 
 }  // namespace isa
