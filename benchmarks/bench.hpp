@@ -8,7 +8,7 @@
 //   of_copy           that rate / the rate of a copy: memcpy by as many threads, or
 //                     cudaMemcpyAsync from device to device
 //   of_scale          CPU: that rate / the rate of a plain loop that scales as many bytes of floats
-//                     in place, by as many threads
+//                     in place, by as many threads; for a list in the list's own memory
 //   of_members        CPU, of a list: that rate / the rate of plain loops that scale its tensors
 //                     where they lie, one after the other; neighbours without a gap are one
 //   of_scale_warm     CPU: of_scale where both ran just before, and small lists are still in L2

@@ -1,8 +1,12 @@
 // Memory: each element is read once and written once. Order: none; whether anything was found is an
-// OR. Values wait in registers for one look at a block of them, at their sum or that of their
-// squares: where that is finite, as nearly always, so are they, and none needs the canonical NaN.
-// All else is a function of its own, whose registers the loop would miss (65 536 floats in L2 of a
-// Zen 3 6.9 us in place of 9.8). Two vectors of bfloat16 lie in one of words, and no lane is moved.
+// OR. A sum of numbers that is finite, as nearly always, says that they all are, and that none need
+// become the canonical NaN: one look for many. float and double are stored as they come, and looked
+// at when some thousand are, in time a loop that only scales (300 x 1024 in the caches of a Zen 4
+// 13.8 us; looked at in blocks 14.3). Of 16 bits, and where what was read must be finite, a block
+// waits in registers for its look, at the sum of squares: what is lost in storing is not to be had
+// again in place. All else is a function of its own, whose registers the loop would miss (65 536
+// floats in L2 of a Zen 3 6.9 us in place of 9.8). Two vectors of bfloat16 lie in one of words, and
+// no lane is moved.
 //
 // Elements of 16 bits take so long that the processor alone does not look far enough ahead: lines 2
 // kB further on are fetched. There, 2^24 of float16 from memory, share of a scale loop: without
@@ -11,18 +15,21 @@
 //
 // Tried and left, there: the same for wider elements (307 200 floats from L3 a twentieth slower);
 // the first lines of the page behind where a page begins (in a loop of its own 30 us in place of
-// 25); the start of every next stretch, also of one that begins where this one ends (300 of 1000
-// floats a twentieth to a fifth slower). On a Zen 5: blocks in a function of their own, whatever is
-// behind them in another (1000 halves a tenth slower); sums of sizes (three instructions more of 19
-// for four vectors), a sum of halves by pairs throughout (16 bits a twentieth slower), all values
-// times 0 added up and looked at once, so that no block has a branch (300 x 1024 floats in the
-// caches 15 to 19 us).
+// 25); the start of every next run, also of one that begins where this one ends (300 of 1000 floats
+// a twentieth to a fifth slower). On a Zen 5: blocks in a function of their own, whatever is behind
+// them in another (1000 halves a tenth slower); sums of sizes (three instructions more of 19 for
+// four vectors), a sum of halves by pairs throughout (16 bits a twentieth slower), one sum of all
+// values times 0 (300 x 1024 floats in the caches 15 to 19 us). On a Zen 4: four lines of the run
+// behind in place of two (0.3 us of 14), none (L2 flushed 24 in place of 21); each tensor's first
+// lines fetched while descriptions are read (L2 flushed 24.5 to 23.5 us, but two threads 14 to 52:
+// they come to the wrong one); the code that a call runs through fetched at its beginning (2 us
+// gained and 2 lost).
 #include "operators/check_finite_and_unscale.hpp"
 
+#include "kernels_cpu/isa/few.hpp"
 #include "kernels_cpu/kernel.hpp"
+#include "kernels_cpu/list_parts.hpp"
 #include "kernels_cpu/scalars.hpp"
-#include "kernels_cpu/stretches.hpp"
-#include "kernels_cpu/vec.hpp"
 #include "numerics/unscale.hpp"
 
 namespace twinops {
@@ -33,16 +40,13 @@ namespace {
 template <class V>
 constexpr int kBlock = sizeof(V) < 64 ? 8 : 4;
 
-// Fetches the first lines of the stretch behind, where the processor will not guess them: unless it
+// Fetches the first lines of the run behind, where the processor will not guess them: unless it
 // begins near the end of this one.
-template <class T>
-TWINOPS_INLINE void fetch_start(const Stretch& behind, const T* end) {
-  constexpr std::uintptr_t kNear = 1024, kLine = 64, kFirst = 4 * kLine;  // bytes
-  const auto start = reinterpret_cast<std::uintptr_t>(behind.x);
-  if (start - reinterpret_cast<std::uintptr_t>(end) < kNear) return;
-  if (static_cast<std::uintptr_t>(behind.elements) * sizeof(T) < kFirst) return;
-  for (std::uintptr_t b = 0; b < kFirst; b += kLine)
-    __builtin_prefetch(reinterpret_cast<const void*>(start + b));
+TWINOPS_INLINE void fetch_start(const char* behind, std::int64_t bytes, const void* end) {
+  constexpr std::int64_t kNear = 1024, kLine = 64, kFirst = 2 * kLine;  // bytes
+  const auto far = reinterpret_cast<std::uintptr_t>(behind) - reinterpret_cast<std::uintptr_t>(end);
+  if (far < kNear || bytes < kFirst) return;
+  for (std::int64_t b = 0; b < kFirst; b += kLine) __builtin_prefetch(behind + b);
 }
 
 // Fetches what a step will read some steps on, if the n elements from x on reach as far.
@@ -60,11 +64,19 @@ TWINOPS_INLINE bool unscale_vectors(const T* x, T* out, std::int64_t n, compute_
   using V = compute_vec<T, Isa>;
   using F = compute_t<T>;
   auto all_finite = is_finite<F>(V(F(0)));
-  for_each_vector<Isa>(x, out, n, [&](const T* from, T* to) {
-    const V value = load<Isa>(from), y = unscale(value, inverse);
+  const auto unscale_vector = [&](V value, T* to) {
+    const V y = unscale(value, inverse);
     all_finite = all_finite & (check_input ? is_finite<F>(value) : is_finite<T>(y));
     store<Isa>(to, y);
-  });
+  };
+  const int rest = static_cast<int>(n % V::kLanes);
+  const std::int64_t whole = n - rest;
+  for (std::int64_t i = 0; i < whole; i += V::kLanes) unscale_vector(load<Isa>(x + i), out + i);
+  if (rest > 0) {
+    alignas(64) T few[V::kLanes];
+    unscale_vector(load_few<Isa>(x + whole, rest), few);
+    copy_few<V::kLanes>(out + whole, few, rest);
+  }
   return !xsimd::all(all_finite.m);
 }
 // Not inlined: it is rare, and would take registers from the loop that calls it.
@@ -74,45 +86,104 @@ template <class Isa, class T>
   return unscale_vectors<Isa>(x, out, kBlock<V> * V::kLanes, V(inverse), check_input);
 }
 
-// Returns whether a value was found that is not finite. kInPlace: every stretch is its own output.
-// The stretch behind is in registers before this one is worked on: a load waits for older stores
-// with the same low 12 bits, as some of 4 kB always have, and they wait for memory (300 x 1024
-// floats from there, AVX-512 on a Zen 5: 52 to 47 us). One more pointer would take such a register.
-template <class Isa, class T, bool kInPlace>
-bool unscale_stretches(const Stretches& stretches, compute_t<T> inverse_scale, bool check_input) {
+// A block is looked at before it is stored.
+template <class Isa, class T>
+TWINOPS_INLINE bool unscale_blocks(const T*& x, T*& out, const T* end, compute_t<T> inverse_scale,
+                                   bool check_input) {
   using V = compute_vec<T, Isa>;
   constexpr std::int64_t kStep = std::int64_t{kBlock<V>} * V::kLanes;
   const V inverse(inverse_scale);
   bool found = false;
-  const Stretch *s = stretches.first, *const last = s + stretches.count - 1;
-  Stretch behind = *s;
-  for (; s <= last; ++s) {
-    const Stretch stretch = behind;
-    const T* x = static_cast<const T*>(stretch.x);
-    T* out = static_cast<T*>(kInPlace ? const_cast<void*>(stretch.x) : stretch.out);
-    const T* const end = x + stretch.elements;
-    if (s != last) {
-      behind = s[1];
-      fetch_start(behind, end);
+  for (; end - x >= kStep; x += kStep, out += kStep) {
+    if constexpr (sizeof(T) == 2) fetch_ahead<kStep>(x, end - x);
+    V y[kBlock<V>];
+    for (int k = 0; k < kBlock<V>; k += 2) {
+      load_two<Isa>(x + k * V::kLanes, y[k], y[k + 1]);
+      for (V* const v : {y + k, y + k + 1}) *v = unscale(*v, inverse);
     }
-    for (; end - x >= kStep; x += kStep, out += kStep) {
-      if constexpr (sizeof(T) == 2) fetch_ahead<kStep>(x, end - x);
-      V y[kBlock<V>];
-      for (int k = 0; k < kBlock<V>; k += 2) {
-        load_two<Isa>(x + k * V::kLanes, y[k], y[k + 1]);
-        for (V* const v : {y + k, y + k + 1}) *v = unscale(*v, inverse);
-      }
-      // Nearly always; then what was read was finite too, and there is no NaN to make canonical.
-      if (xsimd::all(are_surely_finite<T>(y).m)) [[likely]] {
-        for (int k = 0; k < kBlock<V>; k += 2)
-          store_two_numbers<Isa>(out + k * V::kLanes, y[k], y[k + 1]);
-      } else {
-        found |= unscale_block<Isa>(x, out, inverse_scale, check_input);
-      }
+    // Nearly always; then what was read was finite too, and there is no NaN to make canonical.
+    if (xsimd::all(are_surely_finite<T>(y).m)) [[likely]] {
+      for (int k = 0; k < kBlock<V>; k += 2)
+        store_two_numbers<Isa>(out + k * V::kLanes, y[k], y[k + 1]);
+    } else {
+      found |= unscale_block<Isa>(x, out, inverse_scale, check_input);
     }
-    if (x != end) found |= unscale_vectors<Isa>(x, out, end - x, inverse, check_input);
   }
   return found;
+}
+
+// Of results that were stored as they came: makes a NaN the canonical one. Returns whether one was
+// found that is not finite.
+template <class Isa, class T>
+[[gnu::noinline]] bool mend(T* out, std::int64_t n) {
+  using V = compute_vec<T, Isa>;
+  return unscale_vectors<Isa>(out, out, n, V(1), false);
+}
+
+// Results are stored as they come, and looked at when some thousand of them are, at their sums:
+// what is not a number as computed is none as stored.
+template <class Isa, class T>
+TWINOPS_INLINE bool unscale_then_look(const T*& x, T*& out, const T* end,
+                                      compute_t<T> inverse_scale) {
+  using V = compute_vec<T, Isa>;
+  static_assert(std::is_same_v<T, compute_t<T>>);
+  constexpr int kSums = 4;
+  constexpr std::int64_t kStep = std::int64_t{kSums} * V::kLanes, kLook = 4096;
+  const V inverse(inverse_scale);
+  bool found = false;
+  while (end - x >= kStep) {
+    const std::int64_t n = std::min(end - x, kLook) / kStep * kStep;
+    V sum[kSums];
+    for (V& s : sum) s = V(T(0));
+    for (const T* const stop = x + n; x != stop; x += kStep, out += kStep) {
+      for (int k = 0; k < kSums; ++k) {
+        const V y = unscale(load<Isa>(x + k * V::kLanes), inverse);
+        sum[k] = sum[k] + y;
+        y.v.store_unaligned(out + k * V::kLanes);
+      }
+    }
+    if (!xsimd::all(are_surely_finite<T>(sum).m)) [[unlikely]]
+      found |= mend<Isa>(out - n, n);
+  }
+  return found;
+}
+
+// Returns whether a value was found that is not finite. kInPlace: every member is its own output.
+// The run behind is in registers before this one is worked on: a load waits for older stores with
+// the same low 12 bits, as some of 4 kB always have, and they wait for memory (300 x 1024 floats
+// from there, AVX-512 on a Zen 5: 52 to 47 us). One more pointer would take such a register.
+template <class Isa, class T, bool kInPlace, bool kLookLater>
+bool unscale_part(const TensorList::Part& part, compute_t<T> inverse_scale, bool check_input) {
+  using V = compute_vec<T, Isa>;
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+  bool found = false, more = true;
+  Runs<kInPlace> runs(part, kSize);
+  for (auto behind = runs.take(); more;) {
+    const auto run = behind;
+    const T* x = reinterpret_cast<const T*>(run.x);
+    T* out = reinterpret_cast<T*>(kInPlace ? run.x : run.out);
+    const T* const end = x + run.elements;
+    more = !runs.done();
+    if (more) {
+      behind = runs.take();
+      fetch_start(behind.x, behind.elements * kSize, end);
+    }
+    if constexpr (kLookLater)
+      found |= unscale_then_look<Isa>(x, out, end, inverse_scale);
+    else
+      found |= unscale_blocks<Isa>(x, out, end, inverse_scale, check_input);
+    if (x != end) found |= unscale_vectors<Isa>(x, out, end - x, V(inverse_scale), check_input);
+  }
+  return found;
+}
+
+// Looking later is for what is computed in its own type, and asked about what was stored.
+template <class Isa, class T, bool kInPlace>
+bool unscale_part(const TensorList::Part& part, compute_t<T> inverse_scale, bool check_input) {
+  if constexpr (std::is_same_v<T, compute_t<T>>) {
+    if (!check_input) return unscale_part<Isa, T, kInPlace, true>(part, inverse_scale, false);
+  }
+  return unscale_part<Isa, T, kInPlace, false>(part, inverse_scale, check_input);
 }
 
 }  // namespace
@@ -124,22 +195,22 @@ void run_cpu<CheckFiniteAndUnscale, isa::TWINOPS_ISA>(
   // One division for the call, not one for each of many small tensors.
   const auto inverse_float = inverse_scale<float>(scale);
   const auto inverse_double = inverse_scale<double>(scale);
-  const auto unscale_all = [inverse_float, inverse_double, check_input = arguments.check_input,
-                            in_place = arguments.list.in_place()](const Stretches& stretches) {
+  const auto unscale_all = [inverse_float, inverse_double,
+                            check_input = arguments.check_input](const TensorList::Part& part) {
     bool found = false;
-    with_floating_type(stretches.type, [&]<class T>(TypeTag<T>) {
+    with_floating_type(part.type, [&]<class T>(TypeTag<T>) {
       compute_t<T> inverse;
       if constexpr (std::is_same_v<compute_t<T>, double>)
         inverse = inverse_double;
       else
         inverse = inverse_float;
-      const auto unscale_these = in_place ? unscale_stretches<isa::TWINOPS_ISA, T, true>
-                                          : unscale_stretches<isa::TWINOPS_ISA, T, false>;
-      found = unscale_these(stretches, inverse, check_input);
+      const auto unscale = part.x == part.out ? unscale_part<isa::TWINOPS_ISA, T, true>
+                                              : unscale_part<isa::TWINOPS_ISA, T, false>;
+      found = unscale(part, inverse, check_input);
     });
     return found;
   };
-  const bool found = for_each_stretch(arguments.list, execution, unscale_all);
+  const bool found = for_each_part(arguments.list, execution, unscale_all);
   if (found || arguments.reset) write_flag(arguments.found_inf, arguments.found_inf_type, found);
 }
 

@@ -4,8 +4,8 @@
 
 #include "kernels_cpu/isa_list.hpp"
 #include "kernels_cpu/kernel.hpp"
+#include "kernels_cpu/list_parts.hpp"
 #include "kernels_cpu/loss_scale.hpp"
-#include "kernels_cpu/stretches.hpp"
 
 namespace twinops {
 
@@ -13,14 +13,15 @@ template <>
 void run_cpu<UpdateLossScaling, isa::TWINOPS_ISA>(const UpdateLossScaling::Arguments& arguments,
                                                   Execution& execution) {
   const bool found = update_loss_scale(arguments);
-  for_each_stretch(arguments.list, execution, [&](const Stretches& stretches) {
-    for (std::size_t i = 0; i < stretches.count; ++i) {
-      const Stretch& s = stretches.first[i];
-      const std::size_t bytes = static_cast<std::size_t>(s.elements) * size_of(stretches.type);
+  for_each_part(arguments.list, execution, [&](const TensorList::Part& part) {
+    const auto size = static_cast<std::int64_t>(size_of(part.type));
+    for (Runs<false> runs(part, size); !runs.done();) {
+      const auto run = runs.take();
+      const auto bytes = static_cast<std::size_t>(run.elements * size);
       if (found)
-        __builtin_memset(s.out, 0, bytes);
-      else if (s.x != s.out)
-        __builtin_memcpy(s.out, s.x, bytes);
+        __builtin_memset(run.out, 0, bytes);
+      else if (run.x != run.out)
+        __builtin_memcpy(run.out, run.x, bytes);
     }
     return false;
   });

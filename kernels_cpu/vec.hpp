@@ -129,18 +129,4 @@ TWINOPS_INLINE void store(T* out, compute_vec<T, Isa> y) {
   store_canonical<Isa>(out, canonical(y));
 }
 
-// Calls step(x, out) for every vector of n elements; the last, partial one goes through a buffer
-// whose other places hold +0.
-template <class Isa, class T, class Step>
-TWINOPS_INLINE void for_each_vector(const T* x, T* out, std::int64_t n, Step&& step) {
-  constexpr int kLanes = compute_vec<T, Isa>::kLanes;
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) step(x + i, out + i);
-  if (i == n) return;
-  T buffer[kLanes] = {};
-  __builtin_memcpy(buffer, x + i, static_cast<std::size_t>(n - i) * sizeof(T));
-  step(buffer, buffer);
-  __builtin_memcpy(out + i, buffer, static_cast<std::size_t>(n - i) * sizeof(T));
-}
-
 }  // namespace twinops

@@ -40,7 +40,7 @@ Call::Call(const OperatorInfo& info) : info_(info) {
     bound.count = 0;
     bound.given = false;
     bound.survey = {};
-    bound.before = bound.before_one;
+    bound.starts = bound.starts_of_one;
     bound.many = nullptr;
   }
 }
@@ -91,11 +91,10 @@ void Call::bind(const char* argument, const DLTensor* const* tensors, std::size_
     return;
   }
   if (count > 1)
-    bound.before =
-        befores_.emplace_back(std::make_unique_for_overwrite<std::int64_t[]>(count + 1)).get();
+    bound.starts = starts_.emplace_back(std::make_unique_for_overwrite<Start[]>(count + 1)).get();
   try {
     bound.survey = read_tensors(tensors, count, bound.info->types,
-                                {count == 1 ? &bound.one : nullptr, bound.before}, bound.count);
+                                {count == 1 ? &bound.one : nullptr, bound.starts}, bound.count);
   } catch (const Error& error) {  // the place is put in words only when it is needed
     throw Error(error.status, where(argument, bound.count) + ": " + error.what());
   }

@@ -43,8 +43,8 @@ class Call {
     bool given;
     Survey survey;
     Tensor one;                  // where there is one
-    std::int64_t* before;        // of a list: how many elements each has before it, then of all
-    std::int64_t before_one[2];  // where that lies for one tensor
+    Start* starts;               // one more than there are tensors
+    Start starts_of_one[2];      // where they lie for one tensor
     mutable const Tensor* many;  // of a list, once they are asked for
 
     const Bound& original() const { return same != nullptr ? *same : *this; }
@@ -69,7 +69,7 @@ class Call {
 
   const OperatorInfo& info_;
   std::array<Bound, kMostArguments> arguments_;  // of which the operator's are made
-  std::vector<std::unique_ptr<std::int64_t[]>> befores_;
+  std::vector<std::unique_ptr<Start[]>> starts_;
   mutable std::vector<std::unique_ptr<Tensor[]>> lists_;
   std::array<AttributeValue, kMostAttributes> attributes_;  // where one was given
   std::uint32_t attributes_given_ = 0;                      // a bit each

@@ -160,7 +160,7 @@ struct Sum {
 // Returns the number of the first that is not. What is not as it must be is not either.
 [[gnu::noinline]] std::size_t read_plain(const DLTensor* const* tensors, std::size_t count,
                                          std::size_t i, const DLTensor& last, std::size_t element,
-                                         std::int64_t* before, Sum& sum) {
+                                         Start* starts, Sum& sum) {
   const Kind kind = kind_of(last);
   const int rank = last.ndim;
   if (rank <= 0 || rank > kFew) return i;
@@ -177,7 +177,7 @@ struct Sum {
     if (n == 0 || (tensor->strides != nullptr && !is_contiguous(*tensor, n))) break;
     const auto address = reinterpret_cast<std::uintptr_t>(address_of(*tensor));
     if ((address & within) != 0 || __builtin_add_overflow(elements, n, &next)) break;
-    before[i] = elements;
+    starts[i] = {elements, reinterpret_cast<void*>(address)};
     elements = next;
     descends |= address < end;
     end = address + (static_cast<std::uintptr_t>(n) << shift);
@@ -198,7 +198,7 @@ Survey read(const DLTensor* const* tensors, std::size_t count, TypeSet types, Re
   Sum sum;
   for (std::size_t i = 0; i < count; ++i) {
     if constexpr (!kKeep) {
-      if (sum.end != 0) i = read_plain(tensors, count, i, *last, element, readings.before, sum);
+      if (sum.end != 0) i = read_plain(tensors, count, i, *last, element, readings.starts, sum);
       if (i == count) break;
     }
     done = i;
@@ -218,7 +218,7 @@ Survey read(const DLTensor* const* tensors, std::size_t count, TypeSet types, Re
     last = tensor;
     if (tensor->ndim > 0 && tensor->shape == nullptr) refuse("its shape is NULL");
     const std::int64_t n = count_elements(*tensor, element);
-    if (!kKeep || readings.before != nullptr) readings.before[i] = sum.elements;
+    const std::int64_t before = sum.elements;
     if (__builtin_add_overflow(sum.elements, n, &sum.elements))
       refuse("with those before it, it has more elements than 64 bits count");
     void* data = nullptr;
@@ -237,11 +237,12 @@ Survey read(const DLTensor* const* tensors, std::size_t count, TypeSet types, Re
       sum.end = address + static_cast<std::uintptr_t>(n) * element;
     }
     if (!contiguous || n == 0) survey.dense = false;
+    if (!kKeep || readings.starts != nullptr) readings.starts[i] = {before, data};
     if constexpr (kKeep)
       readings.tensors[i] = {data,         tensor->shape, tensor->strides, n, device,
                              tensor->ndim, type,          contiguous};
   }
-  if (readings.before != nullptr) readings.before[count] = sum.elements;
+  if (readings.starts != nullptr) readings.starts[count] = {sum.elements, nullptr};
   done = count;
   survey.type = type;
   survey.apart = sum.ascending;

@@ -69,11 +69,18 @@ struct Survey {
   }
 };
 
-// Where the results of reading go, one of the two at least: `count` Tensors; for each tensor, and
-// behind the last, the number of elements before it.
+// Where a tensor of a list begins: how many elements those before it have, and its own first one;
+// behind the last, how many all have. Who walks over a list looks at these alone, one behind the
+// other, and not at the descriptions that came, which lie anywhere.
+struct Start {
+  std::int64_t before;
+  void* data;  // nullptr where the tensor has no elements
+};
+
+// Where the results of reading go, one of the two at least: `count` Tensors; count + 1 Starts.
 struct Readings {
   Tensor* tensors;
-  std::int64_t* before;
+  Start* starts;
 };
 
 // Reads `count` DLTensors, counting them in `done`; returns what they showed. Throws

@@ -47,18 +47,17 @@ bool TensorList::take_as_they_came(const Call& call, const char* x, const char* 
   types_.add(type_);
   elements_ = from.survey.elements;
   dense_elements_ = elements_;
-  x_ = from.array;
-  out_ = to.array;
-  before_ = from.before;
+  out_ = to.starts;
+  x_ = in_place_ ? out_ : from.starts;
   dense_count_ = from.survey.is_one_run() && to.survey.is_one_run() ? 1 : from.count;
   return true;
 }
 
 void TensorList::pick(const Call& call, const char* x, const char* out) {
   const auto xs = call.list(x), outs = call.list(out);
-  picked_.reserve(xs.size());
-  picked_before_.reserve(xs.size() + 1);
-  picked_before_.push_back(0);
+  picked_x_.reserve(xs.size() + 1);
+  picked_out_.reserve(xs.size() + 1);
+  picked_types_.reserve(xs.size());
   in_place_ = true;
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const Tensor &from = xs[i], &to = outs[i];
@@ -79,12 +78,16 @@ void TensorList::pick(const Call& call, const char* x, const char* out) {
         continue;
       }
     }
-    picked_.push_back({from.data, to.data, from.type});
-    picked_before_.push_back(picked_before_.back() + from.elements);
+    picked_x_.push_back({dense_elements_, from.data});
+    picked_out_.push_back({dense_elements_, to.data});
+    picked_types_.push_back(from.type);
+    dense_elements_ += from.elements;
   }
-  dense_count_ = picked_.size();
-  before_ = picked_before_.data();
-  dense_elements_ = picked_before_.back();
+  picked_x_.push_back({dense_elements_, nullptr});
+  picked_out_.push_back({dense_elements_, nullptr});
+  dense_count_ = picked_types_.size();
+  out_ = picked_out_.data();
+  x_ = in_place_ ? out_ : picked_x_.data();
 }
 
 // The dense member with an element, or their number. Where all are equally long, the first guess
@@ -96,14 +99,24 @@ std::size_t TensorList::member_of(std::int64_t element) const {
   std::size_t low = 0, high = dense_count_;
   auto i = std::min(static_cast<std::size_t>(share * static_cast<double>(high)), high - 1);
   while (true) {
-    if (element < before_[i])
+    if (element < out_[i].before)
       high = i;
-    else if (element >= before_[i + 1])
+    else if (element >= out_[i + 1].before)
       low = i + 1;
     else
       return i;
     i = low + (high - low) / 2;
   }
+}
+
+// Of members from i on, the first that is of another type or not wholly before `end`. One run of
+// all, whose Starts are not its own, never is whole.
+std::size_t TensorList::end_of_part(std::size_t i, std::int64_t end) const {
+  if (dense_count_ == 1) return i;
+  if (picked_types_.empty()) return member_of(end);
+  std::size_t j = i;
+  while (j < dense_count_ && picked_types_[j] == picked_types_[i] && out_[j + 1].before <= end) ++j;
+  return j;
 }
 
 const Tensor& read_scalar(const Call& call, const char* argument) {

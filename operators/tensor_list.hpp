@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "numerics/qualifiers.hpp"
 #include "operators/call.hpp"
 #include "operators/layout.hpp"
 
@@ -30,18 +31,25 @@ class TensorList {
   // The dense members, each of which has elements. Where all of the list are one run, it is one.
   std::size_t dense_count() const { return dense_count_; }
   std::int64_t dense_elements() const { return dense_elements_; }
-  const void* x(std::size_t i) const {
-    if (x_ == nullptr) return picked_[i].x;
-    return address_of(*(in_place_ ? out_ : x_)[i]);
-  }
-  void* out(std::size_t i) const { return x_ == nullptr ? picked_[i].out : address_of(*out_[i]); }
-  Type type(std::size_t i) const { return x_ == nullptr ? picked_[i].type : type_; }
+  const void* x(std::size_t i) const { return x_[i].data; }
+  void* out(std::size_t i) const { return out_[i].data; }
+  Type type(std::size_t i) const { return picked_types_.empty() ? type_ : picked_types_[i]; }
   std::int64_t elements(std::size_t i) const {
-    return dense_count_ == 1 ? dense_elements_ : before_[i + 1] - before_[i];
+    return dense_count_ == 1 ? dense_elements_ : out_[i + 1].before - out_[i].before;
   }
 
-  // Calls f(type, x, out, elements) for the elements [begin, end) of the dense members, counted
-  // through: for those at once that lie one behind the other in x and in out, and are of one type.
+  // Dense members of one type, one after the other, with the Starts of each and of what is behind.
+  struct Part {
+    Type type;
+    const Start *x, *out;  // one and the same where every member is in place
+    std::size_t count;     // > 0
+  };
+  // Calls f(part) until the elements [begin, end) of the dense members, counted through, have come:
+  // at once for as many as can be, apart for a member that is cut.
+  template <class F>
+  void for_each_part(std::int64_t begin, std::int64_t end, F&& f) const;
+  // Calls f(type, x, out, elements) for the same, and at once for those that lie one behind the
+  // other in x and in out.
   template <class F>
   void for_each_run(std::int64_t begin, std::int64_t end, F&& f) const;
   const std::vector<Strided>& strided() const { return strided_; }
@@ -51,87 +59,87 @@ class TensorList {
   bool has(Type type) const { return types_.has(type); }
 
  private:
-  struct Place {
-    const void* x;
-    void* out;
-    Type type;
-  };
-  static constexpr std::size_t kAhead = 32;  // members that are on their way from memory
   bool take_as_they_came(const Call& call, const char* x, const char* out);
   void pick(const Call& call, const char* x, const char* out);
   std::size_t member_of(std::int64_t element) const;
-  template <class PlaceOf, class F>
-  void walk(std::int64_t begin, std::int64_t end, PlaceOf&& place_of, F&& f) const;
+  std::size_t end_of_part(std::size_t i, std::int64_t end) const;
 
-  // Where all are dense and of one type, as nearly always: the descriptions that came. They are
-  // not copied: a copy would cost the thread that makes it, and another that has to fetch it. For
-  // that other's sake all that it needs of the list lies together.
-  const DLTensor *const *x_ = nullptr, *const *out_ = nullptr;
-  const std::int64_t* before_ = nullptr;  // the call's, or picked_before_; not looked at for one
+  // The call's, where all are dense and of one type, as nearly always, or those that were picked.
+  // For another thread's sake, which has to fetch them, all that it needs lies together.
+  const Start *x_ = nullptr, *out_ = nullptr;  // one and the same where every member is in place
   std::size_t dense_count_ = 0;
   std::int64_t dense_elements_ = 0, elements_ = 0;
-  Type type_{};
+  Type type_{};  // of all, if none were picked
   bool in_place_ = true;
   TypeSet types_;
-  // Else.
-  std::vector<Place> picked_;
-  std::vector<std::int64_t> picked_before_;
+  std::vector<Start> picked_x_, picked_out_;
+  std::vector<Type> picked_types_;
   std::vector<Strided> strided_;
 };
 
-template <class F>
-void TensorList::for_each_run(std::int64_t begin, std::int64_t end, F&& f) const {
-  // Copies, which nothing that f writes can change.
-  const auto at = [count = dense_count_](const DLTensor* const* tensors, std::size_t i) {
-    if (i + kAhead < count) __builtin_prefetch(tensors[i + kAhead]);
-    return address_of(*tensors[i]);
+// The runs of a part, one after the other: members that lie one behind the other in x and in out.
+// kInPlace: part.x and part.out are one and the same.
+template <bool kInPlace>
+class Runs {
+ public:
+  struct Run {
+    char *x, *out;
+    std::int64_t elements;
   };
-  const Type type = type_;
-  const DLTensor *const *const x = x_, *const *const out = out_;
-  if (x == nullptr) {
-    walk(
-        begin, end, [&](std::size_t i) { return picked_[i]; }, f);
-  } else if (in_place_) {
-    const auto place_of = [=](std::size_t i) {
-      void* const both = at(out, i);
-      return Place{both, both, type};
-    };
-    walk(begin, end, place_of, f);
-  } else {
-    walk(
-        begin, end,
-        [=](std::size_t i) {
-          return Place{at(x, i), at(out, i), type};
-        },
-        f);
+  TWINOPS_INLINE Runs(const TensorList::Part& part, std::int64_t size)
+      : x_(part.x), out_(part.out), end_(part.out + part.count), size_(size) {}
+  TWINOPS_INLINE bool done() const { return out_ == end_; }
+  TWINOPS_INLINE Run take() {  // not done()
+    char *const x = x_data(), *const out = out_data();
+    const std::int64_t before = out_->before;
+    std::int64_t n;
+    do {
+      if constexpr (!kInPlace) ++x_;
+      ++out_;
+      n = out_->before - before;
+    } while (!done() && out_data() == out + n * size_ && (kInPlace || x_data() == x + n * size_));
+    return {x, out, n};
+  }
+
+ private:
+  TWINOPS_INLINE char* out_data() const { return static_cast<char*>(out_->data); }
+  TWINOPS_INLINE char* x_data() const {
+    return kInPlace ? out_data() : static_cast<char*>(x_->data);
+  }
+  const Start *x_, *out_;
+  const Start* const end_;
+  const std::int64_t size_;  // of an element, in bytes
+};
+
+template <class F>
+void TensorList::for_each_part(std::int64_t begin, std::int64_t end, F&& f) const {
+  end = std::min(end, dense_elements_);
+  for (std::size_t i = member_of(begin); begin < end;) {
+    const std::size_t whole = begin == out_[i].before ? end_of_part(i, end) : i;
+    if (whole != i) {
+      f(Part{type(i), x_ + i, out_ + i, whole - i});
+      begin = out_[i = whole].before;
+      continue;
+    }
+    const std::int64_t last = std::min(end, out_[i].before + elements(i)), n = last - begin;
+    const std::int64_t offset =
+        (begin - out_[i].before) * static_cast<std::int64_t>(size_of(type(i)));
+    const auto cut = [=](const Start& of) { return static_cast<char*>(of.data) + offset; };
+    const Start x[] = {{0, cut(x_[i])}, {n, nullptr}}, out[] = {{0, cut(out_[i])}, {n, nullptr}};
+    f(Part{type(i), in_place_ ? out : x, out, 1});
+    begin = last;
+    ++i;
   }
 }
 
-template <class PlaceOf, class F>
-void TensorList::walk(std::int64_t begin, std::int64_t end, PlaceOf&& place_of, F&& f) const {
-  std::size_t i = member_of(begin);
-  const std::size_t count = dense_count_;
-  if (i == count || begin >= end) return;
-  end = std::min(end, dense_elements_);
-  const std::int64_t* const before = before_;
-  const auto behind = [](const Place& place, std::int64_t elements) {
-    const auto bytes = elements * static_cast<std::int64_t>(size_of(place.type));
-    return Place{static_cast<const char*>(place.x) + bytes, static_cast<char*>(place.out) + bytes,
-                 place.type};
-  };
-  Place run = behind(place_of(i), i == 0 ? begin : begin - before[i]);
-  Place last = run;  // of the run so far the last member, which begins with element `at`
-  std::int64_t at = begin;
-  while (++i < count && before[i] < end) {
-    const Place expected = behind(last, before[i] - at);
-    last = place_of(i);
-    at = before[i];
-    if (last.x == expected.x && last.out == expected.out && last.type == run.type) continue;
-    f(run.type, run.x, run.out, at - begin);
-    begin = at;
-    run = last;
-  }
-  f(run.type, run.x, run.out, end - begin);
+template <class F>
+void TensorList::for_each_run(std::int64_t begin, std::int64_t end, F&& f) const {
+  for_each_part(begin, end, [&f](const Part& part) {
+    for (Runs<false> runs(part, static_cast<std::int64_t>(size_of(part.type))); !runs.done();) {
+      const auto run = runs.take();
+      f(part.type, run.x, run.out, run.elements);
+    }
+  });
 }
 
 // Reads a tensor that must have one element.

@@ -1,4 +1,4 @@
-#include "kernels_cpu/stretches.hpp"
+#include "kernels_cpu/list_parts.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -17,31 +17,6 @@ Pointer advance(Pointer data, std::int64_t elements, Type type) {
       std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, const char, char>;
   return static_cast<Byte*>(data) + elements * static_cast<std::int64_t>(size_of(type));
 }
-
-// Stretches on their way to the body, so that what a call of it costs is shared by many.
-class Batch {
- public:
-  Batch(StretchBody body, const void* context) : body_(body), context_(context) {}
-  void add(Type type, const Stretch& stretch) {
-    if (count_ == kMost || type != type_) flush();
-    type_ = type;
-    stretches_[count_++] = stretch;
-  }
-  void flush() {
-    if (count_ != 0) found_ |= body_(context_, {type_, stretches_, count_});
-    count_ = 0;
-  }
-  bool found() const { return found_; }  // of those that were flushed
-
- private:
-  static constexpr std::size_t kMost = 32;
-  const StretchBody body_;
-  const void* const context_;
-  Type type_{};
-  std::size_t count_ = 0;
-  bool found_ = false;
-  Stretch stretches_[kMost];
-};
 
 // Walks the elements [begin, ...) of a strided member along its innermost axis.
 class Cursor {
@@ -105,21 +80,26 @@ void copy_strided(void* buffer, void* tensor, Type type, int k, const Cursor& cu
   }
 }
 
-void strided_range(const TensorList::Strided& member, std::int64_t begin, std::int64_t end,
-                   Batch& batch) {
+// Calls body for elements [begin, end) of a strided member.
+bool strided_range(const TensorList::Strided& member, std::int64_t begin, std::int64_t end,
+                   PartBody body, const void* context) {
   alignas(64) char buffer[kBuffer * 8];
+  const auto call = [&](const void* x, void* out, std::int64_t n) {
+    const Start from[] = {{0, const_cast<void*>(x)}, {n, nullptr}}, to[] = {{0, out}, {n, nullptr}};
+    return body(context, {member.type, x == out ? to : from, to, 1});
+  };
+  bool found = false;
   Cursor cursor(member.layout, begin);
   while (begin < end) {
     const bool rows = cursor.stride(0) == 1 && cursor.stride(1) == 1 && cursor.row_left() >= 64;
     std::int64_t n = std::min(end - begin, rows ? cursor.row_left() : kBuffer);
     if (rows) {
-      batch.add(member.type, {advance(member.x, cursor.offset(1), member.type),
-                              advance(member.out, cursor.offset(0), member.type), n});
+      found |= call(advance(member.x, cursor.offset(1), member.type),
+                    advance(member.out, cursor.offset(0), member.type), n);
       cursor.step(n);
     } else {
       copy_strided(buffer, const_cast<void*>(member.x), member.type, 1, cursor, n, true);
-      batch.add(member.type, {buffer, buffer, n});
-      batch.flush();
+      found |= call(buffer, buffer, n);
       copy_strided(buffer, member.out, member.type, 0, cursor, n, false);
       for (std::int64_t left = n; left > 0;) {
         const std::int64_t run = std::min(left, cursor.row_left());
@@ -129,31 +109,28 @@ void strided_range(const TensorList::Strided& member, std::int64_t begin, std::i
     }
     begin += n;
   }
+  return found;
 }
 
 }  // namespace
 
-bool for_each_stretch(const TensorList& list, const Execution& execution, StretchBody body,
-                      const void* context) {
+bool for_each_part(const TensorList& list, const Execution& execution, PartBody body,
+                   const void* context) {
   std::atomic<bool> found{false};
-  parallel_ranges(execution, list.elements(), kGrain, 64,
-                  [&list, &found, body, context](std::int64_t begin, std::int64_t end) {
-                    Batch batch(body, context);
-                    list.for_each_run(
-                        begin, end,
-                        [&](Type type, const void* x, void* out, std::int64_t elements) {
-                          batch.add(type, {x, out, elements});
-                        });
-                    std::int64_t before = list.dense_elements();
-                    for (const TensorList::Strided& s : list.strided()) {
-                      const std::int64_t first = std::max<std::int64_t>(begin - before, 0);
-                      const std::int64_t last = std::min(end - before, s.elements);
-                      if (first < last) strided_range(s, first, last, batch);
-                      before += s.elements;
-                    }
-                    batch.flush();
-                    if (batch.found()) found.store(true, std::memory_order_relaxed);
-                  });
+  auto work = [&list, &found, body, context](std::int64_t begin, std::int64_t end) {
+    bool here = false;
+    list.for_each_part(begin, end,
+                       [&](const TensorList::Part& part) { here |= body(context, part); });
+    std::int64_t before = list.dense_elements();
+    for (const TensorList::Strided& s : list.strided()) {
+      const std::int64_t first = std::max<std::int64_t>(begin - before, 0);
+      const std::int64_t last = std::min(end - before, s.elements);
+      if (first < last) here |= strided_range(s, first, last, body, context);
+      before += s.elements;
+    }
+    if (here) found.store(true, std::memory_order_relaxed);
+  };
+  parallel_ranges(execution, list.elements(), kGrain, 64, work);
   return found.load();
 }
 
