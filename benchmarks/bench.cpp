@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <random>
 
 #include "benchmarks/loops.hpp"
 #if defined(TWINOPS_HAS_CUDA)
@@ -103,16 +105,21 @@ double seconds_of(F&& f) {
   return now() - begin;
 }
 
-// What f takes after a flush, before which it ran as well, so that all that it touches is as far
-// away whatever f is, memory, code and descriptions; and what it takes again at once.
-struct Samples {
-  std::vector<double> cold, warm;
-  template <class F>
-  void add(const Flush& flush, F&& f) {
-    f();
+// One of several that are timed in turns.
+struct Timed {
+  std::function<void()> run;
+  // Says anew where its tensors lie, as a host does just before a call.
+  std::function<void()> describe = [] {};
+  std::vector<double> cold = {}, warm = {};
+
+  // What it takes after a flush, before which it ran as well, so that memory and code are as far
+  // away whatever it is; and what it takes again at once.
+  void take_turn(const Flush& flush) {
+    run();
     flush();
-    cold.push_back(seconds_of(f));
-    warm.push_back(seconds_of(f));
+    describe();
+    cold.push_back(seconds_of(run));
+    warm.push_back(seconds_of(run));
   }
 };
 
@@ -151,26 +158,32 @@ void time_on_cpu(benchmark::State& state, const Timing& timing, const std::strin
   // The loops work on a list's own memory: where pages lie is up to a fifth of a time. (Of what
   // begins with a list's first tensor as many bytes are the block's, gaps and all.)
   const bool list = p.trial.problem().arguments.front().tensors.size() > 1;
-  std::vector<Floats> tensors;
+  std::vector<Floats> tensors, described;
   std::optional<proof::Buffer> apart;
   if (list) {
-    tensors = members(p.trial, placed.fetch());
+    described = tensors = members(p.trial, placed.fetch());
   } else {
     apart.emplace(twinops::kHost, static_cast<std::size_t>(bytes));
     std::fill_n(reinterpret_cast<float*>(apart->data()), bytes / 4, 1.5f);
   }
   float* const scaled = list ? tensors.front().x : reinterpret_cast<float*>(apart->data());
+
   const Flush flush(threads);
-  Samples ours, scale, loops, copy;
+  Timed ours{[&] { placed.run(execution); }, [&] { placed.describe(); }};
+  Timed scale{[&] { scale_loop(scaled, bytes / 4, factor, threads); }};
+  Timed loops{[&] { scale_loops(described, factor, threads); }, [&] { described = tensors; }};
+  Timed copy{[&] {
+    copy_loop(reinterpret_cast<char*>(to.data()), reinterpret_cast<char*>(from.data()), bytes,
+              threads);
+  }};
+  std::vector<Timed*> turns{&ours, &scale, &copy};
+  if (list) turns.push_back(&loops);
+  std::mt19937 order(1);
   for (auto _ : state) {
-    // In turns, so that a disturbance of the machine meets all of them.
-    ours.add(flush, [&] { placed.run(execution); });
-    scale.add(flush, [&] { scale_loop(scaled, bytes / 4, factor, threads); });
-    if (list) loops.add(flush, [&] { scale_loops(tensors, factor, threads); });
-    copy.add(flush, [&] {
-      copy_loop(reinterpret_cast<char*>(to.data()), reinterpret_cast<char*>(from.data()), bytes,
-                threads);
-    });
+    // In turns, so that a disturbance of the machine meets all of them, and in any order: who comes
+    // after the copy finds less in the last cache (5 us of 20 where that decided).
+    std::shuffle(turns.begin(), turns.end(), order);
+    for (Timed* const timed : turns) timed->take_turn(flush);
     state.SetIterationTime(ours.cold.back());
   }
   count(state, timing.bytes, median(ours.cold));

@@ -118,17 +118,8 @@ Trial::Trial(Problem problem, std::uint64_t seed)
 }
 
 Placed::Placed(const Trial& trial, DLDevice device)
-    : trial_(trial), block_(clone(trial.before(), device)) {
-  for (const Trial::Place& p : trial.places()) {
-    const TensorSpec& t = *p.tensor;
-    // Part of the address goes into byte_offset, which must be honoured too.
-    const std::size_t offset = static_cast<std::size_t>(t.offset) * size_of(t.type);
-    const bool null = p.begin == p.end && p.member % 2 == 1;  // an empty tensor may have no memory
-    tensors_.push_back(
-        {null ? nullptr : block_.data() + p.origin - offset, device,
-         static_cast<int>(t.shape.size()), t.type, const_cast<std::int64_t*>(t.shape.data()),
-         t.strides.empty() ? nullptr : const_cast<std::int64_t*>(t.strides.data()), offset});
-  }
+    : trial_(trial), block_(clone(trial.before(), device)), tensors_(trial.places().size()) {
+  describe();
   for (const DLTensor& t : tensors_) pointers_.push_back(&t);
   std::size_t first = 0;
   for (const Argument& a : trial.problem().arguments) {
@@ -139,6 +130,23 @@ Placed::Placed(const Trial& trial, DLDevice device)
     first += a.tensors.size();
   }
   for (const Attribute& a : trial.problem().attributes) attributes_.push_back(c_attribute(a));
+}
+
+void Placed::describe() {
+  DLTensor* tensor = tensors_.data();
+  for (const Trial::Place& p : trial_.places()) {
+    const TensorSpec& t = *p.tensor;
+    // Part of the address goes into byte_offset, which must be honoured too.
+    const std::size_t offset = static_cast<std::size_t>(t.offset) * size_of(t.type);
+    const bool null = p.begin == p.end && p.member % 2 == 1;  // an empty tensor may have no memory
+    *tensor++ = {null ? nullptr : block_.data() + p.origin - offset,
+                 block_.device(),
+                 static_cast<int>(t.shape.size()),
+                 t.type,
+                 const_cast<std::int64_t*>(t.shape.data()),
+                 t.strides.empty() ? nullptr : const_cast<std::int64_t*>(t.strides.data()),
+                 offset};
+  }
 }
 
 twinops_status Placed::run(const twinops_execution& execution) const noexcept {

@@ -63,6 +63,8 @@ class Trial {
 class Placed {
  public:
   Placed(const Trial& trial, DLDevice device);
+  // Writes the tensors' descriptions again, as a host does just before a call.
+  void describe();
   // Queues the call; throws twinops::Error. On a GPU a call that brings no allocator gets one here.
   twinops::Report run(const twinops::Execution& execution);
   // The same with nothing between the caller and the C ABI; the status is not looked at.
