@@ -185,7 +185,7 @@ struct GradRun {
           store<Isa>(dx + i, of(i, load<Isa>(y + i), load<Isa>(dy + i)));
       } else if constexpr (in_words<kOneRow, Out>()) {
         for (int k = 0; k < 4; k += 2)
-          store_two_numbers<Isa>(dx + j + k * kLanes, gradients[k], gradients[k + 1]);
+          store_two<Isa>(dx + j + k * kLanes, gradients[k], gradients[k + 1]);
       } else {
         for (int k = 0; k < 4; ++k) store_canonical<Isa>(dx + j + k * kLanes, gradients[k]);
       }

@@ -103,7 +103,8 @@ TWINOPS_INLINE void load_two(const T* x, compute_vec<T, Isa>& a, compute_vec<T, 
   }
 }
 
-// One rounding. y holds no NaN but the canonical one.
+// One rounding. The canonical NaN stays that, another becomes some NaN, a bfloat16's if the lower
+// half of its bits is 0.
 template <class Isa, class T>
 TWINOPS_INLINE void store_canonical(T* out, compute_vec<T, Isa> y) {
   if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
@@ -112,9 +113,10 @@ TWINOPS_INLINE void store_canonical(T* out, compute_vec<T, Isa> y) {
     y.v.store_unaligned(out);
 }
 
-// The reverse of load_two. No lane is a NaN.
+// The reverse of load_two, one rounding. A NaN becomes some NaN, a bfloat16's if the lower half of
+// its bits is 0, as of what was loaded.
 template <class Isa, class T>
-TWINOPS_INLINE void store_two_numbers(T* out, compute_vec<T, Isa> a, compute_vec<T, Isa> b) {
+TWINOPS_INLINE void store_two(T* out, compute_vec<T, Isa> a, compute_vec<T, Isa> b) {
   if constexpr (std::is_same_v<T, bfloat16>) {
     isa::store_two_narrowed(out, a.v, b.v);
   } else {

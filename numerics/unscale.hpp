@@ -33,28 +33,26 @@ TWINOPS_INLINE constexpr auto is_finite(V y) {
   return abs(y) < V(kOverflow<T>);
 }
 
-// Many at one look: each is finite in T if this says so; of few that are huge it may say no. An
-// infinity or a NaN is left in any sum that it is in. Where T overflows sooner than what is
-// computed in, sums are of squares, none of which is rounded to less than one of them.
-template <class T, class V, int kCount>
-TWINOPS_INLINE constexpr auto are_surely_finite(const V (&y)[kCount]) {
+// Many at one look: a sum that each is added to says that all are finite in T; of some that are
+// huge it may say no. An infinity or a NaN is left in any sum that it is in. Where T overflows
+// sooner than what is computed in, sums are of squares, none of which is rounded to less than one
+// of them.
+template <class T, class V>
+TWINOPS_INLINE constexpr V add_to_look(V sum, V y) {
+  if constexpr (kOverflow<T> == kOverflow<compute_t<T>>)
+    return sum + y;
+  else
+    return multiply_add(y, y, sum);
+}
+template <class T, class V>
+TWINOPS_INLINE constexpr auto are_surely_finite(V sum) {
   using F = compute_t<T>;
   if constexpr (kOverflow<T> == kOverflow<F>) {
-    V even = y[0], odd = y[1];
-    for (int i = 2; i < kCount; i += 2) {
-      even = even + y[i];
-      odd = odd + y[i + 1];
-    }
-    return is_finite<T>(even + odd);
+    return is_finite<T>(sum);
   } else {
     constexpr double kSquare = double{kOverflow<T>} * kOverflow<T>;
     constexpr F kLeast = kSquare < kOverflow<F> ? static_cast<F>(kSquare) : kOverflow<F>;
-    V even = y[0] * y[0], odd = y[1] * y[1];
-    for (int i = 2; i < kCount; i += 2) {
-      even = multiply_add(y[i], y[i], even);
-      odd = multiply_add(y[i + 1], y[i + 1], odd);
-    }
-    return even + odd < V(kLeast);
+    return sum < V(kLeast);
   }
 }
 

@@ -2,6 +2,7 @@
 // the kernels over everything else is twins_test.cpp.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -120,6 +121,10 @@ TEST_P(Unscale, StoresOneNan) {
 TEST_P(Unscale, EveryHalf) {
   std::vector<float> inverses = {1.5f, 1.0f, 0x1p-10f, 0x1p+96f, 0x1p-120f};
   for (int k = 0; k < 30; ++k) inverses.push_back(std::ldexp(1.0f + 0.0327f * k, 7 * k - 100));
+  // A NaN that is stored as it comes is rounded with all bits that it has.
+  for (const std::uint32_t nan : {0x7fc00000u, 0x7fffffffu, 0xffffffffu, 0xff812345u})
+    inverses.push_back(std::bit_cast<float>(nan));
+  for (const float edge : {0.0f, kInf}) inverses.push_back(edge);
   const auto every = [&]<class Half>(Half, DLDataType type) {
     std::vector<Half> x(65536), out(65536);
     Tensors one = {{x.data(), type, {65536}}}, one_out = {{out.data(), type, {65536}}};
@@ -253,7 +258,7 @@ TEST_P(Unscale, ANonFiniteValueAnywhereIsFound) {
                                std::initializer_list<std::type_identity_t<T>> values,
                                DLDataType type) {  // infinities of both signs, a NaN
     const auto n = static_cast<std::int64_t>(eight.size());
-    for (std::int64_t at = -1; at < n; ++at) {
+    for (std::int64_t at = -1; at < n; at += n < 200 ? 1 : 37) {
       std::vector<T> x = eight;
       if (at >= 0) x[at] = values.begin()[at % 3];
       found = false;
@@ -261,7 +266,8 @@ TEST_P(Unscale, ANonFiniteValueAnywhereIsFound) {
       ASSERT_EQ(found, at >= 0) << at << " of " << n;
     }
   };
-  for (const std::size_t n : {1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 192}) {
+  for (const std::size_t n : {1,  3,  4,   7,   8,   15,  16,   17,   31,   33,   63,
+                              64, 65, 127, 128, 129, 192, 1024, 1025, 2111, 4096, 8300}) {
     in(std::vector<float>(n, 8), {kInf, -kInf, kNan}, kFloat32);
     in(std::vector<double>(n, 8), {kInf, -kInf, kNan}, kFloat64);
     in(std::vector<std::uint16_t>(n, 0x4800), {0x7c00, 0xfc00, 0x7e00}, kFloat16);
@@ -269,16 +275,21 @@ TEST_P(Unscale, ANonFiniteValueAnywhereIsFound) {
   }
 }
 
-// A half overflows long before the float that it is made of, which a sum of many must not hide.
+// A half overflows long before the float that it is made of, which a sum of many must not hide, nor
+// must many that are huge be taken for one that overflows.
 TEST_P(Unscale, AValueThatJustOverflowsIsFound) {
   for (const float greatest : {65519.0f, 65521.0f, 70000.0f, 92000.0f}) {
     scale = 65504 / greatest;
-    for (int at = 0; at < 64; at += 7) {
-      std::vector<std::uint16_t> x(64, 0x3c00);
-      x[at] = at % 2 == 0 ? 0x7bff : 0xfbff;
-      found = false;
-      run({{x.data(), kFloat16, {64}}}, {{x.data(), kFloat16, {64}}});
-      ASSERT_EQ(found, greatest > 65520) << greatest << " at " << at;
+    for (const std::uint16_t others : {0x3c00, 0x7800}) {  // 1 and 32768
+      for (const std::int64_t n : {64, 1100}) {
+        for (std::int64_t at = 0; at < n; at += 7) {
+          std::vector<std::uint16_t> x(n, others);
+          x[at] = at % 2 == 0 ? 0x7bff : 0xfbff;
+          found = false;
+          run({{x.data(), kFloat16, {n}}}, {{x.data(), kFloat16, {n}}});
+          ASSERT_EQ(found, greatest > 65520) << greatest << " at " << at << " of " << n;
+        }
+      }
     }
   }
 }
