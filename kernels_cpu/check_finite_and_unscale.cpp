@@ -1,13 +1,12 @@
 // Memory: each element is read once and written once. Order: none; whether anything was found is an
 // OR. A sum of numbers that is finite, as nearly always, says that they all are, and that none need
-// become the canonical NaN: one look for many. Results are stored as they come, and looked at when
-// some thousand are, for what is not finite as computed is not as stored either: 300 x 1024 floats
-// in the caches of a Zen 4 13.8 us, where a loop that only scales takes 13.2; looked at in blocks
-// 14.3; float16 on a Xeon 20.0 to 18.0 (AVX-512) and 21.8 to 20.6 (AVX2), bfloat16 25.4 to 22.6
-// and 29.3 to 27.7, members of 100 a hundredth or two slower, float16 with SSE2 two to four. Where
-// what was read must be finite, a block waits in registers for its look: in place, what was read is
-// not to be had again. All else is a function of its own, whose registers the loop would miss (in
-// L2 of a Zen 3 9.8 us for 65 536 floats, in place of 6.9).
+// become the canonical NaN: one check for many. Results are stored as they come, and checked when
+// some thousand are: 300 x 1024 floats in the caches of a Zen 4 take 13.8 us, a loop that only
+// scales 13.2. Checked in blocks that wait in registers, as where what was read must be finite (in
+// place it is not to be had again), they take 14.3; on a Xeon float16 20.0 in place of 18.0
+// (AVX-512) and 21.8 in place of 20.6 (AVX2), bfloat16 25.4 and 22.6, 29.3 and 27.7, but members of
+// 100, and float16 with SSE2, up to 0.04 less. What is rare is a function of its own, whose
+// registers the loop would miss (in L2 of a Zen 3 9.8 us for 65 536 floats, in place of 6.9).
 //
 // Elements of 16 bits take so long that the processor alone does not look far enough ahead: lines 2
 // kB further on are fetched. There, 2^24 of float16 from memory, share of a scale loop: without
@@ -24,10 +23,14 @@
 // behind in place of two (0.3 us of 14), none (L2 flushed 24 in place of 21); each tensor's first
 // lines fetched while descriptions are read (L2 flushed 24.5 to 23.5 us, but two threads 14 to 52:
 // they come to the wrong one); the code that a call runs through fetched at its beginning (2 us
-// gained and 2 lost); floats in pairs (a fiftieth lost); 16 bits looked at as stored, at the
+// gained and 2 lost); floats in pairs (a fiftieth lost); 16 bits checked as stored, at the
 // greatest of their words without the sign (a loop alone 20 to 22 us, the sum of squares 16 to 20).
-// On a Xeon: 16 bits in pairs in place of fours (up to a twentieth lost).
+// On a Xeon: 16 bits in pairs in place of fours (up to a twentieth lost), in steps of four vectors
+// of AVX2 in place of eight (300 x 1024 up to 0.07 slower, members of 100 a tenth faster).
 #include "operators/check_finite_and_unscale.hpp"
+
+#include <cmath>
+#include <limits>
 
 #include "kernels_cpu/isa/few.hpp"
 #include "kernels_cpu/kernel.hpp"
@@ -84,12 +87,12 @@ TWINOPS_INLINE bool unscale_vectors(const T* x, T* out, std::int64_t n, compute_
 }
 // Not inlined: it is rare, and would take registers from the loop that calls it.
 template <class Isa, class T>
-[[gnu::noinline]] bool unscale_block(const T* x, T* out, compute_t<T> inverse, bool check_input) {
+[[gnu::noinline]] bool unscale_block(const T* x, T* out, compute_t<T> inverse) {
   using V = compute_vec<T, Isa>;
-  return unscale_vectors<Isa>(x, out, kBlock<V> * V::kLanes, V(inverse), check_input);
+  return unscale_vectors<Isa>(x, out, kBlock<V> * V::kLanes, V(inverse), true);
 }
 
-// All at once. Two vectors of bfloat16 lie in one of words, and no lane is moved.
+// n vectors of consecutive elements, as load_two orders them: no lane of a bfloat16 is moved.
 template <class Isa, class T, int n>
 TWINOPS_INLINE void load_all(const T* x, compute_vec<T, Isa> (&y)[n]) {
   constexpr int kLanes = compute_vec<T, Isa>::kLanes;
@@ -109,10 +112,9 @@ TWINOPS_INLINE void store_all(T* out, const compute_vec<T, Isa> (&y)[n]) {
   }
 }
 
-// A block is looked at before it is stored.
+// What was read must be finite: a block is checked before it is stored.
 template <class Isa, class T>
-TWINOPS_INLINE bool unscale_blocks(const T*& x, T*& out, const T* end, compute_t<T> inverse_scale,
-                                   bool check_input) {
+TWINOPS_INLINE bool unscale_blocks(const T*& x, T*& out, const T* end, compute_t<T> inverse_scale) {
   using V = compute_vec<T, Isa>;
   using F = compute_t<T>;
   constexpr std::int64_t kStep = std::int64_t{kBlock<V>} * V::kLanes;
@@ -124,13 +126,13 @@ TWINOPS_INLINE bool unscale_blocks(const T*& x, T*& out, const T* end, compute_t
     load_all<Isa>(x, y);
     for (int k = 0; k < kBlock<V>; ++k) {
       y[k] = unscale(y[k], inverse);
-      sum[k % 2] = add_to_look<T>(sum[k % 2], y[k]);
+      sum[k % 2] = add_to_check<T>(sum[k % 2], y[k]);
     }
     // Nearly always; then what was read was finite too, and there is no NaN to make canonical.
     if (xsimd::all(are_surely_finite<T>(sum[0] + sum[1]).m)) [[likely]] {
       store_all<Isa>(out, y);
     } else {
-      found |= unscale_block<Isa>(x, out, inverse_scale, check_input);
+      found |= unscale_block<Isa>(x, out, inverse_scale);
     }
   }
   return found;
@@ -144,32 +146,34 @@ template <class Isa, class T>
   return unscale_vectors<Isa>(out, out, n, V(1), false);
 }
 
-// Results are stored as they come, and looked at when some thousand of them are, at their sums:
-// what is not finite as computed is not as stored.
+// Results are stored as they come, and checked when some thousand of them are, at their sums: what
+// is not finite as computed is not as stored.
 template <class Isa, class T>
-TWINOPS_INLINE bool unscale_then_look(const T*& x, T*& out, const T* end,
-                                      compute_t<T> inverse_scale) {
+TWINOPS_INLINE bool unscale_then_check(const T*& x, T*& out, const T* end,
+                                       compute_t<T> inverse_scale) {
   using V = compute_vec<T, Isa>;
   using F = compute_t<T>;
-  constexpr int kTogether = sizeof(T) == 2 ? 4 : 1, kSums = 4;
-  constexpr int kAtOnce = sizeof(T) == 2 ? kBlock<V> : kSums;
-  constexpr std::int64_t kStep = std::int64_t{kAtOnce} * V::kLanes,
-                         kLook = sizeof(T) == 2 ? 1024 : 4096;
+  // kTogether are loaded before one is stored.
+  constexpr int kSums = 4, kTogether = sizeof(T) == 2 ? kSums : 1;
+  constexpr int kStepVectors = sizeof(T) == 2 ? kBlock<V> : kSums;
+  constexpr std::int64_t kStep = std::int64_t{kStepVectors} * V::kLanes;
+  // Of squares so few that those of ordinary halves stay below an overflow's.
+  constexpr std::int64_t kMostChecked = sizeof(T) == 2 ? 1024 : 4096;
   const V inverse(inverse_scale);
   bool found = false;
   while (end - x >= kStep) {
-    const std::int64_t n = std::min(end - x, kLook) / kStep * kStep;
+    const std::int64_t n = std::min(end - x, kMostChecked) / kStep * kStep;
     V sum[kSums];
     for (V& s : sum) s = V(F(0));
     for (const T* const stop = x + n; x != stop; x += kStep, out += kStep) {
       if constexpr (sizeof(T) == 2) fetch_ahead<kStep>(x, end - x);
-      for (int k = 0; k < kAtOnce; k += kTogether) {
+      for (int k = 0; k < kStepVectors; k += kTogether) {
         V y[kTogether];
         load_all<Isa>(x + k * V::kLanes, y);
         for (int i = 0; i < kTogether; ++i) {
           y[i] = unscale(y[i], inverse);
           V& of = sum[(k + i) % kSums];
-          of = add_to_look<T>(of, y[i]);
+          of = add_to_check<T>(of, y[i]);
         }
         store_all<Isa>(out + k * V::kLanes, y);
       }
@@ -184,8 +188,8 @@ TWINOPS_INLINE bool unscale_then_look(const T*& x, T*& out, const T* end,
 // The run behind is in registers before this one is worked on: a load waits for older stores with
 // the same low 12 bits, as some of 4 kB always have, and they wait for memory (300 x 1024 floats
 // from there, AVX-512 on a Zen 5: 52 to 47 us). One more pointer would take such a register.
-template <class Isa, class T, bool kInPlace, bool kLookLater>
-bool unscale_part(const TensorList::Part& part, compute_t<T> inverse_scale, bool check_input) {
+template <class Isa, class T, bool kInPlace, bool kCheckInput>
+bool unscale_part(const TensorList::Part& part, compute_t<T> inverse_scale) {
   using V = compute_vec<T, Isa>;
   constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
   bool found = false, more = true;
@@ -200,23 +204,22 @@ bool unscale_part(const TensorList::Part& part, compute_t<T> inverse_scale, bool
       behind = runs.take();
       fetch_start(behind.x, behind.elements * kSize, end);
     }
-    if constexpr (kLookLater)
-      found |= unscale_then_look<Isa>(x, out, end, inverse_scale);
+    if constexpr (kCheckInput)
+      found |= unscale_blocks<Isa>(x, out, end, inverse_scale);
     else
-      found |= unscale_blocks<Isa>(x, out, end, inverse_scale, check_input);
-    if (x != end) found |= unscale_vectors<Isa>(x, out, end - x, V(inverse_scale), check_input);
+      found |= unscale_then_check<Isa>(x, out, end, inverse_scale);
+    if (x != end) found |= unscale_vectors<Isa>(x, out, end - x, V(inverse_scale), kCheckInput);
   }
   return found;
 }
 
-// What was read can be asked about only as long as it is there.
-template <class Isa, class T, bool kInPlace>
+template <class Isa, class T>
 bool unscale_part(const TensorList::Part& part, compute_t<T> inverse_scale, bool check_input) {
-  // A NaN that is stored as it comes must stay one: what it has beyond a bfloat16's bits is 0.
-  if (!(inverse_scale == inverse_scale))
-    inverse_scale = std::numeric_limits<compute_t<T>>::quiet_NaN();
-  return check_input ? unscale_part<Isa, T, kInPlace, false>(part, inverse_scale, true)
-                     : unscale_part<Isa, T, kInPlace, true>(part, inverse_scale, false);
+  if (part.x == part.out)
+    return check_input ? unscale_part<Isa, T, true, true>(part, inverse_scale)
+                       : unscale_part<Isa, T, true, false>(part, inverse_scale);
+  return check_input ? unscale_part<Isa, T, false, true>(part, inverse_scale)
+                     : unscale_part<Isa, T, false, false>(part, inverse_scale);
 }
 
 }  // namespace
@@ -224,7 +227,10 @@ bool unscale_part(const TensorList::Part& part, compute_t<T> inverse_scale, bool
 template <>
 void run_cpu<CheckFiniteAndUnscale, isa::TWINOPS_ISA>(
     const CheckFiniteAndUnscale::Arguments& arguments, Execution& execution) {
-  const double scale = read_scale(arguments.scale, arguments.scale_type);
+  double scale = read_scale(arguments.scale, arguments.scale_type);
+  // Results are stored before they are checked, and a NaN must still be one as a bfloat16: this
+  // one's lower bits are 0, so that no rounding carries into its sign.
+  if (std::isnan(scale)) scale = std::numeric_limits<double>::quiet_NaN();
   // One division for the call, not one for each of many small tensors.
   const auto inverse_float = inverse_scale<float>(scale);
   const auto inverse_double = inverse_scale<double>(scale);
@@ -237,9 +243,7 @@ void run_cpu<CheckFiniteAndUnscale, isa::TWINOPS_ISA>(
         inverse = inverse_double;
       else
         inverse = inverse_float;
-      const auto unscale = part.x == part.out ? unscale_part<isa::TWINOPS_ISA, T, true>
-                                              : unscale_part<isa::TWINOPS_ISA, T, false>;
-      found = unscale(part, inverse, check_input);
+      found = unscale_part<isa::TWINOPS_ISA, T>(part, inverse, check_input);
     });
     return found;
   };

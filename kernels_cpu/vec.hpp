@@ -103,8 +103,7 @@ TWINOPS_INLINE void load_two(const T* x, compute_vec<T, Isa>& a, compute_vec<T, 
   }
 }
 
-// One rounding. The canonical NaN stays that, another becomes some NaN, a bfloat16's if the lower
-// half of its bits is 0.
+// One rounding, and isa::store_narrowed's rule for a NaN.
 template <class Isa, class T>
 TWINOPS_INLINE void store_canonical(T* out, compute_vec<T, Isa> y) {
   if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
@@ -113,8 +112,8 @@ TWINOPS_INLINE void store_canonical(T* out, compute_vec<T, Isa> y) {
     y.v.store_unaligned(out);
 }
 
-// The reverse of load_two, one rounding. A NaN becomes some NaN, a bfloat16's if the lower half of
-// its bits is 0, as of what was loaded.
+// The reverse of load_two, one rounding. A NaN stays one, as a bfloat16 if its lower half is 0, as
+// of one that was loaded.
 template <class Isa, class T>
 TWINOPS_INLINE void store_two(T* out, compute_vec<T, Isa> a, compute_vec<T, Isa> b) {
   if constexpr (std::is_same_v<T, bfloat16>) {

@@ -33,12 +33,12 @@ TWINOPS_INLINE constexpr auto is_finite(V y) {
   return abs(y) < V(kOverflow<T>);
 }
 
-// Many at one look: a sum that each is added to says that all are finite in T; of some that are
+// Many in one check: a sum that each is added to says that all are finite in T; of some that are
 // huge it may say no. An infinity or a NaN is left in any sum that it is in. Where T overflows
 // sooner than what is computed in, sums are of squares, none of which is rounded to less than one
 // of them.
 template <class T, class V>
-TWINOPS_INLINE constexpr V add_to_look(V sum, V y) {
+TWINOPS_INLINE constexpr V add_to_check(V sum, V y) {
   if constexpr (kOverflow<T> == kOverflow<compute_t<T>>)
     return sum + y;
   else

@@ -1,11 +1,10 @@
 // The few primitives that xsimd lacks, from the instruction set that this object is compiled for:
 //   load_widened(p)       as many float16 or bfloat16 as a float vector has lanes, widened exactly
 //   store_narrowed(p, v)  the reverse, rounded to nearest even; the canonical NaN stays that,
-//   another
-//                         becomes some NaN, a bfloat16's if the lower half of its bits is 0
+//                         another becomes some NaN, as a bfloat16 if its lower half is 0
 //   load_two_widened(p, even, odd), store_two_narrowed(p, even, odd)
 //                         the same of two vectors of bfloat16, which hold the elements of even and
-//                         of odd number; a NaN stays one if the lower half of its bits is 0
+//                         of odd number; a NaN stays one if its lower half is 0
 //   fused(a, b, c)        a * b + c, rounded once; a vector of floats or doubles
 //   kHasFused             whether that is an instruction
 //   larger(a, b)          the larger of each two; a where a is NaN
