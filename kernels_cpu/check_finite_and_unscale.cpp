@@ -41,8 +41,8 @@
 namespace twinops {
 namespace {
 
-// Vectors of V that are looked at together. Eight of AVX-512 were a tenth slower than four where
-// tensors are short (20 000 of 256 floats, Zen 5).
+// Vectors of V in a block, and of 16 bits in a step. Eight of AVX-512 were a tenth slower than four
+// where tensors are short (20 000 of 256 floats, Zen 5).
 template <class V>
 constexpr int kBlock = sizeof(V) < 64 ? 8 : 4;
 
