@@ -1,7 +1,7 @@
 #include <mutex>
 
+#include "kernels_cuda/common/launch.cuh"
 #include "kernels_cuda/device.hpp"
-#include "kernels_cuda/launch.cuh"
 
 namespace twinops {
 namespace {

@@ -1,6 +1,6 @@
-// The primitives that formulas are written with, for one value. kernels_cpu/vec.hpp gives the same
-// names to vectors, so that a formula is spelled once and read by every kernel. Each primitive is
-// one correctly rounded IEEE 754 operation or an exact one.
+// The primitives that formulas are written with, for one value. kernels_cpu/simd/vec.hpp gives the
+// same names to vectors, so that a formula is spelled once and read by every kernel. Each primitive
+// is one correctly rounded IEEE 754 operation or an exact one.
 #pragma once
 
 #include <cstdint>

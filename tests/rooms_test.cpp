@@ -36,6 +36,26 @@ const std::map<std::string, Names> kMayInclude = {
     {"examples", {"twinops"}},
 };
 
+// Inside a kernel folder: what each of its folders may include beside itself and the door, which
+// are the headers at its top ("rows" stands for kernels_cuda/rows or kernels_cpu/rows).
+const std::map<std::string, Names> kMayIncludeInside = {
+    {"kernels_cuda/common", {}},
+    {"kernels_cuda/rows", {"common"}},
+    {"kernels_cuda/strided_rows", {"common", "rows"}},
+    {"kernels_cuda/random", {"common"}},
+    {"kernels_cuda/dropout", {"common", "random"}},
+    {"kernels_cuda/loss_scaling", {"common"}},
+    {"kernels_cuda/softmax", {"common", "rows", "strided_rows", "random", "dropout"}},
+    {"kernels_cpu/isa", {}},
+    {"kernels_cpu/simd", {"isa"}},
+    {"kernels_cpu/runtime", {}},
+    {"kernels_cpu/rows", {"simd", "runtime"}},
+    {"kernels_cpu/random", {"simd", "runtime", "rows"}},
+    {"kernels_cpu/dropout", {"simd", "runtime", "random"}},
+    {"kernels_cpu/loss_scaling", {"simd", "runtime"}},
+    {"kernels_cpu/softmax", {"simd", "runtime", "rows", "dropout"}},
+};
+
 // Headers from outside that only these folders or files may include.
 struct Outside {
   const char* what;
@@ -52,8 +72,8 @@ const std::vector<Outside> kOutside = {
     {"an intrinsics header",
      {"immintrin.h", "emmintrin.h", "xmmintrin.h", "arm_neon.h"},
      {"kernels_cpu/isa", "numerics/environment.cpp", "tests"}},
-    {"xsimd's header", {"xsimd"}, {"kernels_cpu/vec.hpp"}},
-    {"OpenMP's header", {"omp.h"}, {"kernels_cpu/parallel.cpp", "tests", "benchmarks"}},
+    {"xsimd's header", {"xsimd"}, {"kernels_cpu/simd/vec.hpp"}},
+    {"OpenMP's header", {"omp.h"}, {"kernels_cpu/runtime/parallel.cpp", "tests", "benchmarks"}},
     {"libm's header",  // the arithmetic spells its own operations
      {"cmath", "math.h", "complex", "tgmath.h"},
      {"operators", "registry", "tools", "tests", "benchmarks", "hosts", "examples"}},
@@ -67,6 +87,26 @@ bool lies_in(const std::string& path, const Names& places) {
 bool begins_with_one(const std::string& text, const Names& beginnings) {
   return std::any_of(beginnings.begin(), beginnings.end(),
                      [&](const std::string& b) { return text.starts_with(b); });
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+// Why a file of a kernel folder may not include a header of the same; empty if it may.
+std::string wrong_inside(const std::string& path, const std::string& header) {
+  const std::string from = folder_of(path), to = folder_of(header);
+  const std::string room = path.substr(0, path.find('/'));
+  if (!room.starts_with("kernels_") || !header.starts_with(room + "/")) return "";
+  if (to == from || to == room) return "";  // beside it, or the door
+  if (from == room)                         // the door's own sources see what all share
+    return to == room + "/common" ? "" : "the door may not know " + to;
+  const auto may = kMayIncludeInside.find(from);
+  if (may == kMayIncludeInside.end()) return from + " is not in the table of folders";
+  for (const std::string& name : may->second)
+    if (to == room + "/" + name) return "";
+  return from + " may not know " + to;
 }
 
 // What is wrong with the includes of one file.
@@ -94,6 +134,7 @@ Names violations(const std::string& path, const std::string& text) {
         bad("this room is not in the table");
       else if (!lies_in(header, may->second))
         bad(room + " may not know it");
+      if (const std::string why = wrong_inside(path, header); !why.empty()) bad(why);
     } else if (line[open] == '"' && first != "dlpack" && room != "tests") {
       bad("a quoted header lies in a room of ours");
     }
@@ -159,11 +200,11 @@ TEST(Rooms, TheCheckFindsWrongArrows) {
   };
   EXPECT_EQ(count("numerics/a.hpp", "#include \"operators/call.hpp\"\n"), 1u);
   EXPECT_EQ(count("operators/a.cpp", "#include \"registry/rows.hpp\"\n"), 1u);
-  EXPECT_EQ(count("operators/a.cpp", "  #  include \"kernels_cpu/vec.hpp\" // why\n"), 1u);
+  EXPECT_EQ(count("operators/a.cpp", "  #  include \"kernels_cpu/simd/vec.hpp\" // why\n"), 1u);
   EXPECT_EQ(count("kernels_cpu/a.cpp", "#include \"kernels_cuda/kernel.hpp\"\n"), 1u);
   EXPECT_EQ(count("kernels_cpu/a.cpp", "#include \"registry/isa.hpp\"\n"), 1u);
   EXPECT_EQ(count("kernels_cpu/a.cpp", "#include \"twinops/twinops.h\"\n"), 1u);
-  EXPECT_EQ(count("registry/a.cpp", "#include \"kernels_cpu/vec.hpp\"\n"), 1u);
+  EXPECT_EQ(count("registry/a.cpp", "#include \"kernels_cpu/simd/vec.hpp\"\n"), 1u);
   EXPECT_EQ(count("registry/a.cpp", "#include <cuda_runtime.h>\n"), 1u);
   EXPECT_EQ(count("hosts/torch/a.cpp", "#include \"operators/call.hpp\"\n"), 1u);
   EXPECT_EQ(count("tools/a.cpp", "#include \"numerics/unscale.hpp\"\n"), 1u);
@@ -175,6 +216,11 @@ TEST(Rooms, TheCheckFindsWrongArrows) {
   EXPECT_EQ(count("kernels_cpu/a.cpp", "#include <xsimd/xsimd.hpp>\n"), 1u);
   EXPECT_EQ(count("numerics/a.hpp", "#include \"scalar.hpp\"\n"), 1u);
   EXPECT_EQ(count("numerics/a.hpp", "#include \"../operators/call.hpp\"\n"), 2u);
+  EXPECT_EQ(count("kernels_cuda/rows/a.cuh", "#include \"kernels_cuda/softmax/mask.cuh\"\n"), 1u);
+  EXPECT_EQ(count("kernels_cuda/random/a.cuh", "#include \"kernels_cuda/dropout/run.cuh\"\n"), 1u);
+  EXPECT_EQ(count("kernels_cuda/surprise/a.cuh", "#include \"kernels_cuda/rows/fold.cuh\"\n"), 1u);
+  EXPECT_EQ(count("kernels_cuda/device.cu", "#include \"kernels_cuda/rows/fold.cuh\"\n"), 1u);
+  EXPECT_EQ(count("kernels_cpu/isa/a.hpp", "#include \"kernels_cpu/simd/vec.hpp\"\n"), 1u);
   EXPECT_EQ(count("surprise/a.cpp", "#include \"numerics/philox.hpp\"\n"), 1u);
 }
 TEST(Rooms, TheCheckLeavesRightArrowsAlone) {
@@ -185,6 +231,11 @@ TEST(Rooms, TheCheckLeavesRightArrowsAlone) {
   EXPECT_EQ(violations("kernels_cuda/a.cu",
                        "#include <cuda_runtime.h>\n#include \"numerics/philox.hpp\"\n"),
             Names{});
+  EXPECT_EQ(violations("kernels_cuda/softmax/a.cu",
+                       "#include \"kernels_cuda/kernel.hpp\"\n"
+                       "#include \"kernels_cuda/rows/fold.cuh\"\n"
+                       "#include \"kernels_cuda/softmax/mask.cuh\"\n"),
+            Names{});
   EXPECT_EQ(violations("hosts/torch/a.cpp",
                        "#include <torch/extension.h>\n#include \"twinops/twinops.hpp\"\n"),
             Names{});
@@ -194,15 +245,16 @@ TEST(Rooms, TheCheckLeavesRightArrowsAlone) {
 TEST(Rooms, KernelsSayInOnePlaceWhatTheEmulatorReplaces) {
   NEEDS_SOURCES;
   int files = 0;
-  for (const auto& entry : fs::directory_iterator(source_folder() / "kernels_cuda")) {
-    const std::string name = entry.path().filename().string(), text = read(entry.path());
+  for (const auto& entry : fs::recursive_directory_iterator(source_folder() / "kernels_cuda")) {
+    const std::string name = entry.path().filename().string();
     if (!is_source(entry.path()) || name == "ptx.cuh") continue;
+    const std::string text = read(entry.path());
     ++files;
     for (const char* word : {"asm(", "asm volatile(", "extern __shared__", "<<<"})
       EXPECT_EQ(text.find(word), std::string::npos) << name << ": " << word;
   }
   EXPECT_GT(files, 60) << "few files were looked at";
-  const std::string ptx = read(source_folder() / "kernels_cuda/ptx.cuh");
+  const std::string ptx = read(source_folder() / "kernels_cuda/common/ptx.cuh");
   EXPECT_NE(ptx.find("asm volatile("), std::string::npos);
 }
 
@@ -216,25 +268,32 @@ Names siblings(const std::string& op) {
   return names;
 }
 
+// Whether a file of that name lies in the folder, or in a family's folder in it.
+bool stands_in(const std::string& folder, const std::string& name) {
+  if (fs::exists(source_folder() / folder / name)) return true;
+  for (const auto& entry : fs::directory_iterator(source_folder() / folder))
+    if (entry.is_directory() && fs::exists(entry.path() / name)) return true;
+  return false;
+}
+
 // Whoever knows an operator's name finds every part of it.
 TEST(Stations, OfEveryOperator) {
   NEEDS_SOURCES;
   constexpr struct {
     const char *folder, *ending;
-  } kStations[] = {{"operators/", ".hpp"},   {"operators/", ".cpp"},
-                   {"kernels_cpu/", ".cpp"}, {"kernels_cpu/", "_reference.cpp"},
-                   {"kernels_cuda/", ".cu"}, {"tools/proof/", "_cases.cpp"},
-                   {"tests/", "_test.cpp"},  {"docs/operators/", ".md"}};
+  } kStations[] = {{"operators", ".hpp"},   {"operators", ".cpp"},
+                   {"kernels_cpu", ".cpp"}, {"kernels_cpu", "_reference.cpp"},
+                   {"kernels_cuda", ".cu"}, {"tools/proof", "_cases.cpp"},
+                   {"tests", "_test.cpp"},  {"docs/operators", ".md"}};
   for (std::size_t i = 0; i < twinops_operator_count(); ++i) {
     const std::string op = twinops_operator_at(i)->name;
     for (const auto& station : kStations) {
       const Names names = siblings(op);
       EXPECT_TRUE(std::any_of(names.begin(), names.end(),
                               [&](const std::string& name) {
-                                return fs::exists(source_folder() /
-                                                  (station.folder + name + station.ending));
+                                return stands_in(station.folder, name + station.ending);
                               }))
-          << station.folder + op + station.ending << " is missing";
+          << station.folder << "/" << op << station.ending << " is missing";
     }
   }
 }

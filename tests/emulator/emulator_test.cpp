@@ -10,7 +10,7 @@
 #include <cfenv>
 
 #include "numerics/float16.hpp"
-#include "tests/emulator/kernels_cuda/ptx.cuh"
+#include "tests/emulator/kernels_cuda/common/ptx.cuh"
 
 namespace twinops {
 namespace {

@@ -1,0 +1,61 @@
+// bias_dropout_residual_grad: dx as kernels_cpu/dropout/dropout_kernel.hpp, then dbias from the
+// stored dx, read once more: a vector of columns at a time, chunks of 1024 rows folded in half.
+#include "operators/bias_dropout_residual_grad.hpp"
+
+#include "kernels_cpu/dropout/dropout_kernel.hpp"
+#include "numerics/fold.hpp"
+
+namespace twinops {
+namespace {
+
+// The sums of columns [column, column + n), n <= lanes.
+template <class Isa, class T>
+void sum_columns(const ColumnSums& s, std::int64_t column, int n) {
+  using V = compute_vec<T, Isa>;
+  const T* x = static_cast<const T*>(s.x) + column;
+  T buffer[V::kLanes] = {};
+  ChunkTree<V> tree;
+  for (std::int64_t first = 0; first < s.rows; first += kFoldChunk) {
+    V chunk[kFoldChunk];
+    for (int j = 0; j < kFoldChunk; ++j) {
+      const T* row = x + (first + j) * s.columns;
+      if (first + j >= s.rows) {
+        chunk[j] = V(compute_t<T>(0));
+      } else if (n == V::kLanes) {
+        chunk[j] = load<Isa>(row);
+      } else {
+        __builtin_memcpy(buffer, row, static_cast<std::size_t>(n) * sizeof(T));
+        chunk[j] = load<Isa>(static_cast<const T*>(buffer));
+      }
+    }
+    tree.add(fold(chunk, kFoldChunk));
+  }
+  store<Isa>(buffer, tree.total());
+  __builtin_memcpy(static_cast<T*>(s.sums) + column, buffer,
+                   static_cast<std::size_t>(n) * sizeof(T));
+}
+
+template <class Isa>
+void column_sums(const ColumnSums& s, const Execution& execution) {
+  if (s.sums == nullptr) return;
+  const std::int64_t grain = (1 << 14) / (s.rows + 1) + 1;
+  with_floating_type(s.type, [&]<class T>(TypeTag<T>) {
+    constexpr int kLanes = compute_vec<T, Isa>::kLanes;
+    parallel_ranges(execution, s.columns, grain, 64, [&](std::int64_t begin, std::int64_t end) {
+      for (; begin < end; begin += kLanes)
+        sum_columns<Isa, T>(s, begin,
+                            static_cast<int>(end - begin < kLanes ? end - begin : kLanes));
+    });
+  });
+}
+
+}  // namespace
+
+template <>
+void run_cpu<BiasDropoutResidualGrad, isa::TWINOPS_ISA>(
+    const BiasDropoutResidualGrad::Arguments& arguments, Execution& execution) {
+  dropout_on_cpu<isa::TWINOPS_ISA>(arguments.dropout, execution);
+  column_sums<isa::TWINOPS_ISA>(arguments.dbias, execution);
+}
+
+}  // namespace twinops

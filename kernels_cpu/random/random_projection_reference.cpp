@@ -1,0 +1,58 @@
+// random_projection and its gradient, one sum after the other.
+#include <vector>
+
+#include "kernels_cpu/kernel.hpp"
+#include "kernels_cpu/rows/offsets.hpp"
+#include "numerics/fold.hpp"
+#include "operators/random_projection.hpp"
+
+namespace twinops {
+namespace {
+
+// The words of all entries that output o takes.
+std::vector<std::uint32_t> words_of(const Projection& p, const Sequence& sequence, std::int64_t o) {
+  std::vector<std::uint32_t> words(static_cast<std::size_t>(p.terms));
+  for (std::int64_t t = 0; t < p.terms; ++t)
+    words[static_cast<std::size_t>(t)] =
+        word_of(RandomLayout::contiguous, 1, sequence, p.draw(t, o));
+  return words;
+}
+
+template <class T>
+void project_one_by_one(const Projection& p) {
+  using F = compute_t<T>;
+  const Sequence sequence = p.random.sequence();
+  std::vector<F> terms(static_cast<std::size_t>(p.terms));
+  for (std::int64_t o = 0; o < p.outputs; ++o) {
+    const std::vector<std::uint32_t> words = words_of(p, sequence, o);
+    for (std::int64_t r = 0; r < p.rows; ++r) {
+      const RowOffsets<2> row = row_offsets(p.outer, r);
+      const T* x = static_cast<const T*>(p.x) + row.of[1];
+      for (std::int64_t t = 0; t < p.terms; ++t) {
+        const std::uint32_t word = words[static_cast<std::size_t>(t)];
+        terms[static_cast<std::size_t>(t)] = projection_term<F>(
+            is_plus_one(word, p.words), is_minus_one(word, p.words), widen(x[t * p.x_step]));
+      }
+      static_cast<T*>(p.y)[row.of[0] + o * p.y_step] =
+          narrow<T>(projected(folded_sum(terms.data(), p.terms), static_cast<F>(p.scale)));
+    }
+  }
+}
+
+void reference_projection(const Projection& p, Execution& execution) {
+  execution.random_words = p.random.words;
+  with_floating_type(p.type, [&]<class T>(TypeTag<T>) { project_one_by_one<T>(p); });
+}
+
+}  // namespace
+
+template <>
+void run_reference<RandomProjection>(const Projection& p, Execution& execution) {
+  reference_projection(p, execution);
+}
+template <>
+void run_reference<RandomProjectionGrad>(const Projection& p, Execution& execution) {
+  reference_projection(p, execution);
+}
+
+}  // namespace twinops

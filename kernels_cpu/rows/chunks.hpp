@@ -1,0 +1,243 @@
+// Chunks of rows as vectors: reading one of any step into compute type, folding it, writing one.
+// Only files compiled once an instruction set include this.
+#pragma once
+
+#include "kernels_cpu/simd/partial_vector.hpp"
+#include "numerics/fold.hpp"
+
+// Of a lambda that is a loop's body: compilers leave one that is named often as a function, which
+// doubles the time of softmax.
+#if defined(TWINOPS_SANITIZED)
+#define TWINOPS_INLINE_BODY
+#else
+#define TWINOPS_INLINE_BODY __attribute__((always_inline))
+#endif
+
+namespace twinops {
+
+// A row of T's, `step` elements apart. Streamed: what is written goes past the caches. Cold: what
+// is written is not in them yet.
+template <class T, class Isa>
+struct RowView {
+  T* data;
+  std::int64_t step;
+  bool streamed = false, cold = false;
+};
+
+// Whether an output of runs of so many elements is streamed: no cache would hold it until somebody
+// reads it. A line is then not read before it is written. Short runs are not worth it: the lines at
+// their ends are shared by two. From how many bytes on they are was measured, kernel by kernel
+// (docs/performance.md).
+inline constexpr std::int64_t kStreamedOutput = std::int64_t{1} << 25, kStreamedRun = 1024,
+                              kStreamedRow = 8192;  // bytes; the last for rows of softmax
+template <class T>
+TWINOPS_INLINE bool is_streamed(std::int64_t runs, std::int64_t run,
+                                std::int64_t least = kStreamedRun) {
+  const std::int64_t bytes = run * std::int64_t{sizeof(T)};
+  return bytes >= least && runs >= kStreamedOutput / bytes;
+}
+
+// Whether it is too large to be in the second cache before it is written, so that fetching a row of
+// it while that is computed saves a wait.
+inline constexpr std::int64_t kColdOutput = std::int64_t{1} << 19;  // bytes
+template <class T>
+TWINOPS_INLINE bool is_cold(std::int64_t runs, std::int64_t run) {
+  const std::int64_t bytes = run * std::int64_t{sizeof(T)};
+  return bytes > 0 && runs > kColdOutput / bytes;
+}
+// Fetches the lines of n elements that are written soon.
+template <class T, class Isa>
+TWINOPS_INLINE void fetch_to_write(RowView<T, Isa> out, int n) {
+  for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(out.data + j, 1);
+}
+
+// Fetches n elements into the second cache.
+template <class T>
+TWINOPS_INLINE void fetch_to_read(const T* x, int n) {
+  for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(x + j, 0, 2);
+}
+
+// n elements: whole lines are streamed, what is left at the ends is not. Tried and left: vectors
+// streamed as they are computed where rows begin at a line: a twentieth faster at most.
+template <class Isa, class T>
+TWINOPS_INLINE void stream_elements(T* to, const T* from, int n) {
+  using Batch = typename Vec<float, Isa>::Batch;
+  constexpr std::uintptr_t kLine = 64;
+  const auto bytes = static_cast<std::uintptr_t>(n) * sizeof(T);
+  const std::uintptr_t head = -reinterpret_cast<std::uintptr_t>(to) % kLine;
+  auto* out = reinterpret_cast<char*>(to);
+  const auto* in = reinterpret_cast<const char*>(from);
+  if (bytes < head + kLine) {
+    __builtin_memcpy(out, in, bytes);
+    return;
+  }
+  if (head != 0) __builtin_memcpy(out, in, head);
+  std::uintptr_t i = head;
+  for (; i + kLine <= bytes; i += kLine) {
+    for (std::uintptr_t k = i; k < i + kLine; k += sizeof(Batch)) {
+      Batch v;
+      __builtin_memcpy(&v, in + k, sizeof(v));
+      isa::stream(reinterpret_cast<float*>(out + k), v);
+    }
+  }
+  if (i != bytes) __builtin_memcpy(out + i, in + i, bytes - i);
+}
+
+// A vector into a buffer of its own type; NaNs as they are.
+template <class F, class Isa>
+TWINOPS_INLINE void save(F* to, Vec<F, Isa> v) {
+  v.v.store_unaligned(to);
+}
+
+// How many values a chunk of n is folded from: a power of two, a vector at least. What is left out
+// of kFoldChunk would add +0.
+template <class F, class Isa>
+TWINOPS_INLINE int padded(int n) {
+  int p = Vec<F, Isa>::kLanes;
+  while (p < n) p *= 2;
+  return p;
+}
+
+// The n elements of x from `first` on, one after the other: where they are, or in `room`.
+template <class T, class Isa>
+TWINOPS_INLINE const T* dense_run(RowView<const T, Isa> x, std::int64_t first, int n, T* room) {
+  const T* const from = x.data + first * x.step;
+  if (x.step == 1) return from;
+  for (int j = 0; j < n; ++j) room[j] = from[j * x.step];
+  return room;
+}
+
+// Calls f(j, vector) for the n elements of x from `first` on, `pad` in the places up to padded(n).
+template <class T, class Isa, class Step>
+TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int n, T pad,
+                               Step&& f) {
+  using F = compute_t<T>;
+  constexpr int kLanes = Vec<F, Isa>::kLanes;
+  alignas(64) T gathered[kFoldChunk];
+  const T* const from = dense_run(x, first, n, gathered);
+  int j = 0;
+  for (; j + kLanes <= n; j += kLanes) f(j, load<Isa>(from + j));
+  const int end = padded<F, Isa>(n);
+  if (j == end) return;
+  if (j < n) {
+    f(j, load_few<Isa>(from + j, n - j, pad));
+    j += kLanes;
+  }
+  for (; j < end; j += kLanes) f(j, Vec<F, Isa>(widen(pad)));
+}
+
+// Writes n elements of out from `first` on: f(j) gives the vector of element first + j. kCanonical:
+// it holds no NaN but the canonical one. kAnywhere: f may be asked for any j, not vectors' alone.
+template <bool kCanonical = false, bool kAnywhere = false, class T, class Isa, class Step>
+TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, Step&& f) {
+  const auto put = [](T* at, compute_vec<T, Isa> y) {
+    if constexpr (kCanonical)
+      store_canonical<Isa>(at, y);
+    else
+      store<Isa>(at, y);
+  };
+  constexpr int kLanes = compute_vec<T, Isa>::kLanes;
+  T* to = out.data + first * out.step;
+  alignas(64) T buffer[kFoldChunk];
+  T* const target = out.step == 1 && !out.streamed ? to : buffer;
+  int j = 0;
+  for (; j + kLanes <= n; j += kLanes) put(target + j, f(j));
+  if (kAnywhere && j < n && n >= kLanes) {
+    put(target + n - kLanes, f(n - kLanes));
+  } else if (j < n) {
+    T tail[kLanes];
+    put(tail, f(j));
+    copy_few<kLanes>(target + j, tail, n - j);
+  }
+  if (out.streamed) return stream_elements<Isa>(to, buffer, n);
+  if (out.step != 1)
+    for (int i = 0; i < n; ++i) to[i * out.step] = buffer[i];
+}
+
+// Two vectors of bfloat16 as load_two leaves them: the elements of even number and those of odd
+// fold apart until there is one of each.
+template <class F, class Isa>
+struct EvenAndOdd {
+  static constexpr int kLanes = 2 * Vec<F, Isa>::kLanes;
+  Vec<F, Isa> even, odd;
+  TWINOPS_INLINE friend EvenAndOdd operator+(EvenAndOdd a, EvenAndOdd b) {
+    return {a.even + b.even, a.odd + b.odd};
+  }
+};
+template <class F, class Isa>
+TWINOPS_INLINE void save(F* to, EvenAndOdd<F, Isa> v) {
+  save(to, v.even);
+  save(to + Vec<F, Isa>::kLanes, v.odd);
+}
+template <class F, class Isa>
+TWINOPS_INLINE void load_saved(const F* from, Vec<F, Isa>& v) {
+  v = load<Isa>(from);
+}
+template <class F, class Isa>
+TWINOPS_INLINE void load_saved(const F* from, EvenAndOdd<F, Isa>& v) {
+  v = {load<Isa>(from), load<Isa>(from + Vec<F, Isa>::kLanes)};
+}
+
+// The fold of f(j), j = 0, kLanes, ... n, until one of what f gives is left, a vector or
+// EvenAndOdd; n is a power of two and eight of them at least. Eight of a residue are added before
+// any is stored.
+template <class F, class Isa, class Term>
+TWINOPS_INLINE auto fold_eighths(int n, Term&& f) {
+  using V = decltype(f(0));
+  alignas(64) F s[kFoldChunk / 8];
+  const int step = n / 8;
+  for (int j = 0; j < step; j += V::kLanes) {
+    const V a = f(j) + f(j + 4 * step), b = f(j + step) + f(j + 5 * step);
+    const V c = f(j + 2 * step) + f(j + 6 * step), d = f(j + 3 * step) + f(j + 7 * step);
+    save(s + j, (a + c) + (b + d));
+  }
+  V low, high;
+  for (int half = step / 2; half >= V::kLanes; half /= 2) {
+    for (int j = 0; j < half; j += V::kLanes) {
+      load_saved(s + j, low);
+      load_saved(s + j + half, high);
+      save(s + j, low + high);
+    }
+  }
+  load_saved(s, low);
+  return low;
+}
+
+// The same of up to four vectors.
+template <class F, class Isa, class Term>
+TWINOPS_INLINE Vec<F, Isa> fold_few(int n, Term&& f) {
+  using V = Vec<F, Isa>;
+  if (n == V::kLanes) return f(0);
+  if (n == 2 * V::kLanes) return f(0) + f(V::kLanes);
+  const V a = f(0) + f(2 * V::kLanes), b = f(V::kLanes) + f(3 * V::kLanes);
+  return a + b;
+}
+
+// The same of any number of vectors.
+template <class F, class Isa, class Term>
+TWINOPS_INLINE Vec<F, Isa> fold_to_vector(int n, Term&& f) {
+  if (n <= 4 * Vec<F, Isa>::kLanes) return fold_few<F, Isa>(n, f);
+  return fold_eighths<F, Isa>(n, f);
+}
+
+// The same of n terms that stay in s, which has room for `end` = padded(n): f(j) for j = 0, kLanes,
+// ... below n. One loop computes them and one adds: what a term is made with and eight sums are
+// more than sixteen registers hold.
+template <class F, class Isa, class Term>
+TWINOPS_INLINE Vec<F, Isa> fold_saved(F* s, int n, int end, Term&& f) {
+  using V = Vec<F, Isa>;
+  if (end <= 4 * V::kLanes) {
+    return fold_few<F, Isa>(end, [&](int j) TWINOPS_INLINE_BODY {
+      if (j >= n) return V(F(0));
+      const V term = f(j);
+      save(s + j, term);
+      return term;
+    });
+  }
+  int j = 0;
+  for (; j < n; j += V::kLanes) save(s + j, f(j));
+  for (; j < end; j += V::kLanes) save(s + j, V(F(0)));
+  return fold_eighths<F, Isa>(end, [&](int i) TWINOPS_INLINE_BODY { return load<Isa>(s + i); });
+}
+
+}  // namespace twinops

@@ -1,0 +1,135 @@
+// Rows over threads, for kernels that reduce along a row and then write it. A kernel is a class:
+//   Part                  what a stretch of a row is reduced to; parts join with +
+//   Kept, CutKept         what is kept between the two passes over a whole row, and over a row that
+//                         is cut; made of a pointer to room for a Compute a chunk
+//   Part reduce(row, begin, end, shift, kept)         chunks [begin, end) of a row; begin is a
+//                                                     multiple of a power of two that covers them
+//   bool is_far(part)     the row must be reduced again, once, with this shift: F shift_of(part)
+//   void write(row, begin, end, part, shift, kept)    those chunks' outputs
+//   void short_rows(begin, end)                       where there is one: all of rows [begin, end),
+//                                                     each of one chunk
+//   void end()            after the last of what a thread writes
+// Rows that are many are whole; rows that are few and long are cut at powers of two, so the bits
+// are those of the whole row.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels_cpu/runtime/parallel.hpp"
+#include "numerics/fold.hpp"
+
+namespace twinops {
+
+inline constexpr std::int64_t kRowGrain = 1 << 13;  // elements that are worth a thread
+inline constexpr std::int64_t kCutChunks = 16;      // chunks that are
+inline constexpr std::int64_t kCutsAThread = 16;    // at most, of the rows that are cut at once
+inline constexpr std::int64_t kWholeChunks = 1024;  // at most, of a row that is not cut
+
+template <class Kernel>
+TWINOPS_INLINE void whole_row(const Kernel& kernel, std::int64_t row, std::int64_t chunks) {
+  using F = typename Kernel::Compute;
+  F shift = F(0);
+  F values[kWholeChunks];
+  typename Kernel::Kept kept(values);
+  auto part = kernel.reduce(row, 0, chunks, shift, kept);
+  if (kernel.is_far(part)) {
+    shift = kernel.shift_of(part);
+    part = kernel.reduce(row, 0, chunks, shift, kept);
+  }
+  kernel.write(row, 0, chunks, part, shift, kept);
+}
+
+// Rows one after the other.
+template <class Kernel>
+TWINOPS_INLINE void whole_rows(const Kernel& kernel, std::int64_t begin, std::int64_t end,
+                               std::int64_t length) {
+  const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
+  if constexpr (requires { kernel.short_rows(begin, end); })
+    if (chunks == 1) return kernel.short_rows(begin, end);
+  for (std::int64_t r = begin; r < end; ++r) whole_row(kernel, r, chunks);
+}
+
+// A row that is cut: its parts join here.
+template <class Kernel>
+struct CutRow {
+  typename Kernel::Part part;
+  typename Kernel::Compute shift;
+  bool ready;
+};
+
+// Rows [first, first + rows), cut into pieces of `unit` chunks.
+template <class Kernel>
+void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, std::int64_t rows,
+              std::int64_t chunks, std::int64_t unit) {
+  using F = typename Kernel::Compute;
+  using Part = typename Kernel::Part;
+  const std::int64_t units = (chunks + unit - 1) / unit;
+  const Workspace memory(
+      execution, static_cast<std::size_t>(rows) * (sizeof(CutRow<Kernel>) + units * sizeof(Part) +
+                                                   static_cast<std::size_t>(chunks) * sizeof(F)));
+  auto* states = static_cast<CutRow<Kernel>*>(memory.data());
+  auto* parts = reinterpret_cast<Part*>(states + rows);
+  auto* values = reinterpret_cast<F*>(parts + rows * units);
+  for (std::int64_t r = 0; r < rows; ++r) states[r] = {Part{}, F(0), false};
+  const auto last = [&](std::int64_t u) {
+    return (u + 1) * unit < chunks ? (u + 1) * unit : chunks;
+  };
+  // Those that are not ready. Returns whether some must be reduced again.
+  const auto reduce = [&] {
+    parallel_ranges(execution, rows * units, 1, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t r = i / units, u = i % units;
+        if (states[r].ready) continue;
+        typename Kernel::CutKept kept(values + r * chunks);
+        parts[i] = kernel.reduce(first + r, u * unit, last(u), states[r].shift, kept);
+      }
+    });
+    bool again = false;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      if (states[r].ready) continue;
+      ChunkTree<Part> tree;
+      for (std::int64_t u = 0; u < units; ++u) tree.add(parts[r * units + u]);
+      states[r].part = tree.total();
+      states[r].ready = !kernel.is_far(states[r].part);
+      if (states[r].ready) continue;
+      states[r].shift = kernel.shift_of(states[r].part);
+      again = true;
+    }
+    return again;
+  };
+  if (reduce()) reduce();  // what is far even then holds a NaN
+  parallel_ranges(execution, rows * units, 1, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t r = i / units, u = i % units;
+      typename Kernel::CutKept kept(values + r * chunks);
+      kernel.write(first + r, u * unit, last(u), states[r].part, states[r].shift, kept);
+    }
+    kernel.end();
+  });
+}
+
+template <class Kernel>
+void for_each_row(const Kernel& kernel, Execution& execution, std::int64_t rows,
+                  std::int64_t length) {
+  if (rows == 0 || length == 0) return;
+  const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
+  const std::int64_t threads = thread_count(execution);
+  const bool many = rows >= 4 * threads || threads == 1;
+  if (chunks < 2 * kCutChunks || (many && chunks <= kWholeChunks)) {
+    const std::int64_t grain = length < kRowGrain ? (kRowGrain + length - 1) / length : 1;
+    parallel_ranges(execution, rows, grain, 1, [&](std::int64_t begin, std::int64_t end) {
+      whole_rows(kernel, begin, end, length);
+      kernel.end();
+    });
+    return;
+  }
+  // As few at once as keep the threads busy: what is read and written twice is then still near.
+  const std::int64_t cuts = kCutsAThread * threads;
+  const std::int64_t at_once = std::max<std::int64_t>(cuts * kCutChunks / chunks, 1);
+  std::int64_t unit = kCutChunks;
+  while (chunks / unit > cuts) unit *= 2;
+  for (std::int64_t r = 0; r < rows; r += at_once)
+    cut_rows(kernel, execution, r, std::min(at_once, rows - r), chunks, unit);
+}
+
+}  // namespace twinops

@@ -1,0 +1,70 @@
+// A chunk of a row of softmax and log_softmax over vectors: what depends on the input alone, so
+// that there is one copy of it for all types of output and both operators. Only files compiled once
+// an instruction set include this.
+#pragma once
+
+#include "kernels_cpu/softmax/masked_row.hpp"
+#include "numerics/softmax_lanes.hpp"
+
+namespace twinops {
+
+template <class Isa, class In>
+struct SoftmaxChunk {
+  using Compute = compute_t<In>;
+  using V = Vec<Compute, Isa>;
+  using Part = SoftmaxPart<Compute>;
+
+  // Where the values of a chunk are: in x itself, or read into `room`; and their maximum. A
+  // function of its own, so that there is one copy of its loops, like the others here.
+  struct Values {
+    const Compute* at;
+    Compute max;
+  };
+  [[gnu::noinline]] static Values values(const MaskedRow<In, Isa>& x, std::int64_t c, int n,
+                                         Compute shift, Compute* room) {
+    if constexpr (std::is_same_v<In, Compute>) {
+      if (x.a->is_plain() && x.x.step == 1 && n == kFoldChunk && shift == Compute(0)) {
+        const Compute* from = x.x.data + c * kFoldChunk;
+        return {from, greatest_of(from)};
+      }
+    }
+    return {room, isa::max_lanes(x.read(c, n, shift, room).v)};
+  }
+
+  // The part of n values; their weights go to `room`, +0 up to padded(n).
+  [[gnu::noinline]] static Part part(Values v, int n, Compute* room) {
+    const WeightScale<Compute> scale = weight_scale(v.max);
+    const V sums =
+        fold_saved<Compute, Isa>(room, n, padded<Compute, Isa>(n), [&](int j) TWINOPS_INLINE_BODY {
+          __builtin_prefetch(v.at + kFoldChunk + j);  // the chunk that follows
+          return weight<In>(load<Isa>(v.at + j), scale);
+        });
+    return checked(v.max, isa::fold_lanes(sums.v));
+  }
+
+  // The values of a row of up to a chunk of which `columns` count, in `to`; -infinity beyond up to
+  // `pitch`. Returns their maximum as MaskedRow does.
+  [[gnu::noinline]] static V row_of_group(const SoftmaxArguments& a, const In* x, int columns,
+                                          std::int64_t mask_at, Compute* to, int pitch) {
+    const MaskedRow<In, Isa> row{{x, 1}, a.rows.length, columns, mask_at, &a};
+    const V max = row.read(0, columns, Compute(0), to);
+    for (int j = padded<Compute, Isa>(columns); j < pitch; j += V::kLanes)
+      save(to + j, V(-kInfinity<Compute>));
+    return max;
+  }
+
+  // The maximum of a whole chunk; where a value is NaN, that of others or NaN.
+  TWINOPS_INLINE static Compute greatest_of(const Compute* from) {
+    constexpr int kAtOnce = 8;
+    V max[kAtOnce];
+    for (int k = 0; k < kAtOnce; ++k) max[k] = load<Isa>(from + k * V::kLanes);
+    for (int j = kAtOnce * V::kLanes; j < kFoldChunk; j += kAtOnce * V::kLanes)
+      for (int k = 0; k < kAtOnce; ++k)
+        max[k] = larger(max[k], load<Isa>(from + j + k * V::kLanes));
+    for (int half = kAtOnce / 2; half > 0; half /= 2)
+      for (int k = 0; k < half; ++k) max[k] = larger(max[k], max[k + half]);
+    return isa::max_lanes(max[0].v);
+  }
+};
+
+}  // namespace twinops

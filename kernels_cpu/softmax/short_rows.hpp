@@ -1,0 +1,145 @@
+// softmax and log_softmax of short rows, as many at once as a vector has lanes, so that what there
+// is one of a row (its maximum, its sum, a division, a logarithm) is a lane of a vector. Only files
+// compiled once an instruction set include this.
+//
+// Memory: rows are read once into a buffer of padded rows, and written once from there; a vector
+// that begins in a row ends in it, so the last one of a row overlaps the one before it. Order:
+// docs/softmax.md. Rows that are not ordinary are left to softmax_rows.hpp. Rows shorter than a
+// vector leave lanes empty, and are slower for it than they need be.
+#pragma once
+
+#include "kernels_cpu/rows/fold_transposed.hpp"
+#include "kernels_cpu/softmax/chunk.hpp"
+
+namespace twinops {
+
+// Tried and left: softmax of float32 without the buffer for its values (65 columns a tenth slower,
+// 64 and 256 as before); results of all rows of a group streamed together (as fast at best, up to
+// three tenths slower, Xeon).
+template <class Isa, bool kLog, class In, class Out>
+class SoftmaxRowGroup {
+ public:
+  using Compute = compute_t<In>;
+  using V = Vec<Compute, Isa>;
+  static constexpr int kRows = V::kLanes;
+  static constexpr auto kAll = static_cast<std::uint32_t>((std::uint64_t{1} << kRows) - 1);
+
+  // cold: no cache holds the outputs yet.
+  explicit SoftmaxRowGroup(bool cold) : cold_(cold) {}
+
+  // All of kRows rows of `columns` elements, 1 to kGroupColumns, which begin at x and out. Returns
+  // a bit for each row that is not an ordinary one; of those nothing is written.
+  TWINOPS_INLINE std::uint32_t run_plain(int columns, const In* const* x, Out* const* out) {
+    return run(columns, x, out, [&](int r, Compute* to, int) TWINOPS_INLINE_BODY {
+      return read_plain(x[r], columns, to);
+    });
+  }
+  // The same of rows from `first` on under scale and masks. `columns`: how many are written, as
+  // many as count of the row of which the most do.
+  TWINOPS_INLINE std::uint32_t run_masked(const SoftmaxArguments& a, std::int64_t first,
+                                          const In* const* x, Out* const* out, int& columns) {
+    // Not as MaskedRows: a copy of one waits for the stores that made it (64 floats 30 to 43 ns).
+    int used[kRows];
+    std::int64_t mask_at[kRows];
+    columns = 0;
+    for (int r = 0; r < kRows; ++r) {
+      const auto row = masked_row<In, Isa>(a, first + r, x[r] - static_cast<const In*>(a.x));
+      mask_at[r] = row.mask_at;
+      used[r] = row.used(0);
+      if (used[r] > columns) columns = used[r];
+    }
+    if (columns == 0) return kAll;
+    return run(columns, x, out, [&](int r, Compute* to, int pitch) TWINOPS_INLINE_BODY {
+      return SoftmaxChunk<Isa, In>::row_of_group(a, x[r], used[r], mask_at[r], to, pitch);
+    });
+  }
+
+ private:
+  // read(r, to, pitch) puts what softmax is taken of row r there, -infinity beyond it up to
+  // `pitch`, and returns the greatest of it.
+  template <class Read>
+  TWINOPS_INLINE std::uint32_t run(int columns, const In* const* x, Out* const* out, Read&& read) {
+    const int pitch = padded<Compute, Isa>(columns);
+    const bool cold = cold_;  // a member would be read again after every vector that is stored
+    V of_rows[kRows];
+    for (int r = 0; r < kRows; ++r) of_rows[r] = read(r, values_ + r * pitch, pitch);
+    const V max = largest_across(of_rows);
+    const LaneScale<V> scale = lane_scale(max);
+    save(low_, scale.low);
+    save(magic_, scale.magic);
+    for (int r = 0; r < kRows; ++r) {
+      if (cold) fetch_to_write(RowView<Out, Isa>{out[r], 1}, columns);
+      const LaneScale<V> of_row{V(low_[r]), V(magic_[r])};
+      const Compute* const from = values_ + r * pitch;
+      of_rows[r] = fold_saved<Compute, Isa>(
+          kLog ? weights_ : values_ + r * pitch, columns, pitch, [&](int j) TWINOPS_INLINE_BODY {
+            __builtin_prefetch(x[r] + kRows * columns + j);  // the rows that follow
+            return weight<In>(load<Isa>(from + j), of_row);
+          });
+    }
+    const V sum = sum_of_ordinary(max, fold_across(of_rows));
+    std::uint32_t special = 0;
+    if (isa::holds_nan(sum.v, sum.v, sum.v, sum.v)) [[unlikely]]
+      special = nans_of(sum);
+    if constexpr (kLog) {
+      save(max_, max);
+      save(last_, sum_over_mantissa<In>(max, sum));
+      for (int r = 0; r < kRows; ++r) last_[r] = log_of_normal(last_[r], 0);
+    } else {
+      save(last_, V(Compute(1)) / sum);
+    }
+    for (int r = 0; r < kRows; ++r) {
+      if (special >> r & 1) continue;
+      const V last(last_[r]), of_row(kLog ? max_[r] : Compute(0));
+      const RowView<Out, Isa> to{out[r], 1};
+      const Compute* const from = values_ + r * pitch;
+      write_chunk<true, true>(to, 0, columns, [&](int j) TWINOPS_INLINE_BODY {
+        const V value = load<Isa>(from + j);
+        if constexpr (kLog)
+          return log_softmax(value, of_row, last);
+        else
+          return value * last;
+      });
+    }
+    return special;
+  }
+
+  // A row as it lies in x.
+  TWINOPS_INLINE static V read_plain(const In* x, int columns, Compute* to) {
+    if (columns < V::kLanes) {
+      const V value = load_few<Isa>(x, columns, narrow<In>(-kInfinity<Compute>));
+      save(to, value);
+      return value;
+    }
+    V max(-kInfinity<Compute>);
+    const auto step = [&](int j) TWINOPS_INLINE_BODY {
+      const V value = load<Isa>(x + j);
+      save(to + j, value);
+      max = larger(max, value);
+    };
+    int j = 0;
+    for (; j + V::kLanes <= columns; j += V::kLanes) step(j);
+    if (j < columns) {
+      save(to + j, V(-kInfinity<Compute>));
+      step(columns - V::kLanes);
+    }
+    return max;
+  }
+
+  // Not inlined: it is rare.
+  [[gnu::noinline]] static std::uint32_t nans_of(V v) {
+    alignas(64) Compute lanes[kRows];
+    save(lanes, v);
+    std::uint32_t bits = 0;
+    for (int r = 0; r < kRows; ++r) bits |= std::uint32_t{lanes[r] != lanes[r]} << r;
+    return bits;
+  }
+
+  static constexpr int kRoom = kGroupColumns<Compute>;
+  bool cold_;
+  alignas(64) Compute low_[kRows], magic_[kRows], max_[kRows], last_[kRows];
+  alignas(64) Compute values_[kRows * kRoom];      // softmax: then the weights
+  alignas(64) Compute weights_[kLog ? kRoom : 1];  // log_softmax: of one row
+};
+
+}  // namespace twinops

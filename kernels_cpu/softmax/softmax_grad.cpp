@@ -1,0 +1,52 @@
+// softmax_grad and log_softmax_grad: kernels_cpu/softmax/softmax_grad_op.hpp, or
+// softmax_grad_columns.hpp along an axis that is not the last; of dy as it is.
+#include "operators/softmax_grad.hpp"
+
+#include "kernels_cpu/kernel.hpp"
+#include "kernels_cpu/rows/reduce_rows.hpp"
+#include "kernels_cpu/softmax/softmax_grad_op.hpp"
+#include "kernels_cpu/softmax/softmax_grad_strided.hpp"
+
+namespace twinops {
+namespace {
+
+template <class In, class Isa>
+struct PlainDy {
+  struct Row {
+    RowView<const In, Isa> dy;
+    TWINOPS_INLINE const In* run(std::int64_t first, int n, In* room) const {
+      return dense_run(dy, first, n, room);
+    }
+  };
+  TWINOPS_INLINE Row row(std::int64_t, RowView<const In, Isa> dy) const { return {dy}; }
+};
+
+template <class Isa, bool kLog>
+void grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
+  with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+    if (lie_side_by_side(a.rows)) {
+      using Columns = GradColumns<Isa, kLog, In, Out>;
+      const std::int64_t run = neighbours_of(a.rows), runs = a.rows.rows / run * a.rows.length;
+      const bool streamed = a.dx != a.y && a.dx != a.dy && is_streamed<Out>(runs, run);
+      return for_each_tile(Columns(a, streamed), execution, a.rows, Columns::kRoom);
+    }
+    const PlainDy<In, Isa> dy;
+    for_each_row(GradRows<Isa, kLog, In, Out, PlainDy<In, Isa>>(a, dy), execution, a.rows.rows,
+                 a.rows.length);
+  });
+}
+
+}  // namespace
+
+template <>
+void run_cpu<SoftmaxGrad, isa::TWINOPS_ISA>(const SoftmaxGradArguments& arguments,
+                                            Execution& execution) {
+  grad_rows<isa::TWINOPS_ISA, false>(arguments, execution);
+}
+template <>
+void run_cpu<LogSoftmaxGrad, isa::TWINOPS_ISA>(const SoftmaxGradArguments& arguments,
+                                               Execution& execution) {
+  grad_rows<isa::TWINOPS_ISA, true>(arguments, execution);
+}
+
+}  // namespace twinops

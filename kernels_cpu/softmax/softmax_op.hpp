@@ -1,0 +1,295 @@
+// Rows of softmax and log_softmax over vectors: the class that rows.hpp asks for. Only files
+// compiled once an instruction set include this.
+//
+// Memory: a row whose weights can wait is read once: in the output itself, which is of their type
+// and does not go past the caches, and else, the first kKept chunks of a whole row, in a buffer of
+// the thread. Others are read twice. Elements beyond a row's columns are not read at all. Order:
+// docs/softmax.md.
+//
+// Tried and left, 2^24 floats: on a Zen 5 all but rows of a chunk streamed (from 4096 columns on a
+// sixth to a third slower than weights that wait in the output, longer rows up to six tenths); on a
+// Xeon none streamed up to 32 768 columns (a fifth to two fifths slower) or all beyond (a tenth
+// faster to a fifth slower); the row behind fetched while one of floats is written (a tenth slower
+// on either).
+#pragma once
+
+#include "kernels_cpu/runtime/processor.hpp"
+#include "kernels_cpu/softmax/chunk.hpp"
+#include "kernels_cpu/softmax/short_rows.hpp"
+
+namespace twinops {
+
+// Chunks of so many KiB.
+template <class F>
+constexpr int chunks_of(int kib) {
+  return kib * 1024 / (kFoldChunk * static_cast<int>(sizeof(F)));
+}
+// Those whose weights wait in a buffer, on the stack.
+template <class F>
+inline constexpr int kKept = chunks_of<F>(128);
+
+// Whether weights of rows of so many chunks wait in the output, which is not streamed then, however
+// large it is. On AMD that is the faster way (one thread, 2^24 floats in rows of 16 384 columns, a
+// Zen 5: 6.3 to 4.2 ms, held to AVX2 6.7 to 5.7); elsewhere for rows that would be read twice.
+template <class In, class Out>
+TWINOPS_INLINE bool waits_in_output(std::int64_t chunks) {
+  const int most_kept = is_amd() ? chunks_of<Out>(12) : kKept<Out>;
+  return std::is_same_v<Out, compute_t<In>> && chunks > most_kept && chunks <= kWholeChunks;
+}
+
+// Whether the row behind is fetched while one is written, in which time nothing else would be read
+// (one thread, 2^24 bfloat16 in rows of 16 384 columns, Zen 5: 6.7 to 3.9 ms). On a Xeon it gains a
+// tenth on one thread and loses as much on more; rows of 6000 bytes lose a sixth.
+inline constexpr std::int64_t kFetchedRow = 1 << 17;  // bytes, at most
+template <class In>
+TWINOPS_INLINE bool fetches_row_behind(std::int64_t rows, std::int64_t length) {
+  return sizeof(In) == 2 && is_amd() && is_streamed<In>(rows, length, kStreamedRow) &&
+         length * std::int64_t{sizeof(In)} <= kFetchedRow;
+}
+
+// Sink: where results go.
+//   Sink::Row row = sink.row(r, offset of the row in `out`)
+//   row.write(first, n, f)  elements [first, first + n): f(j) gives the vector of first + j, which
+//                           holds no NaN but the canonical one
+//   sink.view(offset)       where a row's results are written as they are
+//   row.fetch(n)            where there is one: elements [0, n) will be written soon
+//   row.room<F>(first)      where there is one: the output from `first` on, as room for F's that
+//                           are read once more before they are written; null if it is none
+template <class Isa, bool kLog, class In, class Sink>
+class SoftmaxRows {
+ public:
+  using Compute = compute_t<In>;
+  using Part = SoftmaxPart<Compute>;
+  template <int kWaiting>
+  struct Weights {  // of the first chunks of a row, then of one that does not wait
+    explicit Weights(Compute* maxima) : max(maxima) {}
+    Compute* max;  // of each chunk whose weights wait, here or in the output
+    alignas(64) Compute weights[(kWaiting + 1) * kFoldChunk];
+
+    TWINOPS_INLINE Compute* scratch() { return weights + kWaiting * kFoldChunk; }
+  };
+  using Kept = Weights<kLog ? 0 : kKept<Compute>>;
+  using CutKept = Weights<0>;
+
+  SoftmaxRows(const SoftmaxArguments& a, const Sink& sink)
+      : a_(a),
+        sink_(sink),
+        plain_(a.is_plain()),
+        fetches_(plain_ && a.rows.step[1] == 1 &&
+                 fetches_row_behind<In>(a.rows.rows, a.rows.length)) {}
+
+  // Rows of one chunk.
+  void short_rows(std::int64_t begin, std::int64_t end) const {
+    if constexpr (requires { sink_.view(0); })
+      if (a_.rows.length <= kGroupColumns<Compute> && a_.rows.step[0] == 1 && a_.rows.step[1] == 1)
+        begin = plain_ ? row_groups<true>(begin, end) : row_groups<false>(begin, end);
+    for (; begin < end; ++begin) short_row(begin);
+  }
+  // Not inlined: short_rows calls it from two places, and it is large.
+  [[gnu::noinline]] void short_row(std::int64_t index) const {
+    const Row row = at(index);
+    alignas(64) Compute weights[kFoldChunk];
+    if (plain_ && a_.rows.step[1] == 1 && plain_short_row(row, weights)) return;
+    any_short_row(row, weights);
+  }
+
+  template <int kWaiting>
+  Part reduce(std::int64_t index, std::int64_t begin, std::int64_t end, Compute shift,
+              Weights<kWaiting>& kept) const {
+    const Row row = at(index);
+    ChunkTree<Part> tree;
+    for (std::int64_t c = begin; c < end; ++c) {
+      const int n = row.x.used(c);
+      if (n == 0) break;  // what is masked out adds nothing
+      Compute* const waiting = place(row, c, n, kept);
+      Compute* const room = waiting ? waiting : kept.scratch();
+      const Part part = Chunk::part(Chunk::values(row.x, c, n, shift, room), n, room);
+      if (waiting) kept.max[c] = part.max;
+      tree.add(part);
+    }
+    return tree.total();
+  }
+  void end() const { isa::end_of_streams(); }
+  bool is_far(const Part& part) const { return kind_of_row(part.max) == RowKind::far; }
+  Compute shift_of(const Part& part) const { return part.max; }
+
+  template <int kWaiting>
+  void write(std::int64_t index, std::int64_t begin, std::int64_t end, const Part& part,
+             Compute shift, Weights<kWaiting>& kept) const {
+    const Row row = at(index);
+    const RowKind kind = kind_of_row(part.max);
+    if (kind != RowKind::ordinary) return write_special(row, kind, begin, end);
+    const Compute last = kLog ? log_of_sum<In>(part) : Compute(1) / part.sum;
+    const bool fetches = fetches_ && begin == 0 && index + 1 < a_.rows.rows;
+    const In* const behind = fetches ? at(index + 1).x.x.data : nullptr;
+    for (std::int64_t c = begin; c < end; ++c) {
+      if (fetches) fetch_to_read(behind + c * kFoldChunk, row.x.size(c));
+      const int n = row.x.used(c);
+      if (n == 0) {
+      } else if constexpr (kLog) {
+        row.x.read(c, n, shift, kept.scratch());
+        write_logs(row, c, n, kept.scratch(), part.max, last);
+      } else if (const Compute* const waiting = place(row, c, n, kept)) {
+        write_weights(row, c, n, waiting, softmax_factor(part.max, last, kept.max[c]));
+      } else {
+        write_again(row, c, n, shift, part, last, kept.scratch());
+      }
+      write_rest(row, c, n);
+    }
+  }
+
+ private:
+  using V = Vec<Compute, Isa>;
+  using Chunk = SoftmaxChunk<Isa, In>;
+  struct Row {
+    MaskedRow<In, Isa> x;
+    typename Sink::Row out;
+  };
+
+  // Where the weights of chunk c wait until the row's sum is known; null where they do not.
+  template <int kWaiting>
+  TWINOPS_INLINE Compute* place(const Row& row, std::int64_t c, int n,
+                                Weights<kWaiting>& kept) const {
+    if constexpr (!kLog && requires { row.out.template room<Compute>(0); })
+      if (n == kFoldChunk && a_.out != a_.x)
+        if (Compute* const room = row.out.template room<Compute>(c * kFoldChunk)) return room;
+    if constexpr (kWaiting != 0)
+      if (c < kWaiting) return kept.weights + c * kFoldChunk;
+    return nullptr;
+  }
+  // Rows as many at once as are short enough for it. Returns the first that is left. Not inlined,
+  // so that plain rows' loops are compiled as if there were no others.
+  template <bool kPlain>
+  [[gnu::noinline]] std::int64_t row_groups(std::int64_t begin, std::int64_t end) const {
+    using Group = SoftmaxRowGroup<Isa, kLog, In, typename Sink::Element>;
+    constexpr int kRows = Group::kRows;
+    const int length = static_cast<int>(a_.rows.length);
+    Group group(sink_.view(0).cold);
+    for (; begin + kRows <= end; begin += kRows) {
+      const In* x[kRows];
+      typename Sink::Element* out[kRows];
+      for (int r = 0; r < kRows; ++r) {
+        const RowOffsets<2> offsets = row_offsets(a_.rows.outer, begin + r);
+        x[r] = static_cast<const In*>(a_.x) + offsets.of[1];
+        out[r] = sink_.view(offsets.of[0]).data;
+      }
+      int columns = length;
+      std::uint32_t special;
+      if constexpr (kPlain)
+        special = group.run_plain(length, x, out);
+      else
+        special = group.run_masked(a_, begin, x, out, columns);
+      if (columns != length)
+        for (std::uint32_t left = Group::kAll & ~special; left != 0; left &= left - 1)
+          write_rest(at(begin + __builtin_ctz(left)), 0, columns);
+      for (; special != 0; special &= special - 1) short_row(begin + __builtin_ctz(special));
+    }
+    return begin;
+  }
+  TWINOPS_INLINE Row at(std::int64_t index) const {
+    const RowOffsets<2> offsets = row_offsets(a_.rows.outer, index);
+    return {masked_row<In, Isa>(a_, index, offsets.of[1]), sink_.row(index, offsets.of[0])};
+  }
+
+  // Any row of up to a chunk. Not inlined: beside its code that of plain rows came out a twelfth
+  // slower.
+  [[gnu::noinline]] void any_short_row(const Row& row, Compute* weights) const {
+    const int n = row.x.used(0);
+    alignas(64) Compute values[kLog ? kFoldChunk : 1];  // logarithms are of them
+    const auto read = [&](Compute shift) {
+      return Chunk::values(row.x, 0, n, shift, kLog ? values : weights);
+    };
+    typename Chunk::Values v = read(Compute(0));
+    Part part = Chunk::part(v, n, weights);
+    RowKind kind = kind_of_row(part.max);
+    if (kind == RowKind::far) [[unlikely]] {
+      v = read(part.max);
+      part = Chunk::part(v, n, weights);
+      kind = kind_of_row(part.max);
+    }
+    if (kind != RowKind::ordinary) return write_special(row, kind, 0, 1);
+    if constexpr (kLog)
+      write_logs(row, 0, n, v.at, part.max, log_of_sum<In>(part));
+    else
+      write_weights(row, 0, n, weights, Compute(1) / part.sum);
+    write_rest(row, 0, n);
+  }
+  // A row of up to a chunk that begins in x, as it is, its last vector filled up with -infinity.
+  // False, and nothing is written, where it is not an ordinary one.
+  TWINOPS_INLINE bool plain_short_row(const Row& row, Compute* weights) const {
+    const In* x = row.x.x.data;
+    const int n = static_cast<int>(row.x.length), whole = n - n % V::kLanes;
+    V last(-kInfinity<Compute>);
+    if (whole != n) last = load_few<Isa>(x + whole, n - whole, narrow<In>(-kInfinity<Compute>));
+    const auto value = [&](int j)
+                           TWINOPS_INLINE_BODY { return j < whole ? load<Isa>(x + j) : last; };
+    constexpr int kAtOnce = 4;
+    V max[kAtOnce] = {last, last, last, last};
+    int i = 0;
+    for (; i + kAtOnce * V::kLanes <= whole; i += kAtOnce * V::kLanes)
+      for (int k = 0; k < kAtOnce; ++k) max[k] = larger(max[k], load<Isa>(x + i + k * V::kLanes));
+    for (; i < whole; i += V::kLanes) max[0] = larger(max[0], load<Isa>(x + i));
+    const Compute greatest_x =
+        isa::max_lanes(larger(larger(max[0], max[1]), larger(max[2], max[3])).v);
+    const WeightScale<Compute> scale = weight_scale(greatest_x);
+    if constexpr (requires { row.out.fetch(n); }) row.out.fetch(n);
+    const V sums = fold_saved<Compute, Isa>(
+        weights, n, padded<Compute, Isa>(n), [&](int j) TWINOPS_INLINE_BODY {
+          __builtin_prefetch(x + n + j);  // the row that follows
+          return weight<In>(value(j), scale);
+        });
+    const Compute sum = isa::fold_lanes(sums.v);
+    if (!(abs(greatest_x) <= kExpReach<Compute>) || sum != sum) [[unlikely]]
+      return false;
+    if constexpr (kLog) {
+      const V m(greatest_x), l(log_of_sum<In>(Part{greatest_x, sum}));
+      row.out.write(0, n, [&](int j) TWINOPS_INLINE_BODY { return log_softmax(value(j), m, l); });
+    } else {
+      write_weights(row, 0, n, weights, Compute(1) / sum);
+    }
+    return true;
+  }
+
+  TWINOPS_INLINE void write_weights(const Row& row, std::int64_t c, int n, const Compute* weights,
+                                    Compute factor) const {
+    const V f(factor);
+    row.out.write(c * kFoldChunk, n,
+                  [&](int j) TWINOPS_INLINE_BODY { return load<Isa>(weights + j) * f; });
+  }
+  // A chunk whose weights did not wait.
+  TWINOPS_INLINE void write_again(const Row& row, std::int64_t c, int n, Compute shift,
+                                  const Part& part, Compute inverse_sum, Compute* room) const {
+    const typename Chunk::Values v = Chunk::values(row.x, c, n, shift, room);
+    const WeightScale<Compute> scale = weight_scale(v.max);
+    const V f(softmax_factor(part.max, inverse_sum, v.max));
+    row.out.write(c * kFoldChunk, n, [&](int j) TWINOPS_INLINE_BODY {
+      __builtin_prefetch(v.at + kFoldChunk + j);
+      return weight<In>(load<Isa>(v.at + j), scale) * f;
+    });
+  }
+  TWINOPS_INLINE void write_logs(const Row& row, std::int64_t c, int n, const Compute* values,
+                                 Compute max, Compute log_sum) const {
+    const V m(max), l(log_sum);
+    row.out.write(c * kFoldChunk, n, [&](int j) TWINOPS_INLINE_BODY {
+      return log_softmax(load<Isa>(values + j), m, l);
+    });
+  }
+  // What lies beyond the columns that count: probability 0.
+  TWINOPS_INLINE void write_rest(const Row& row, std::int64_t c, int n) const {
+    const int size = row.x.size(c);
+    if (n == size) return;
+    const V y(kLog ? -kInfinity<Compute> : Compute(0));
+    row.out.write(c * kFoldChunk + n, size - n, [&](int) TWINOPS_INLINE_BODY { return y; });
+  }
+  void write_special(const Row& row, RowKind kind, std::int64_t begin, std::int64_t end) const {
+    const V y(special_row<Compute>(kind, a_.masked_is_zero, kLog));
+    for (std::int64_t c = begin; c < end; ++c)
+      row.out.write(c * kFoldChunk, row.x.size(c), [&](int) TWINOPS_INLINE_BODY { return y; });
+  }
+
+  const SoftmaxArguments& a_;
+  const Sink& sink_;
+  const bool plain_, fetches_;
+};
+
+}  // namespace twinops

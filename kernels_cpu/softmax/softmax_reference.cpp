@@ -1,0 +1,31 @@
+// softmax and log_softmax, one element after the other.
+#include "kernels_cpu/softmax/softmax_reference.hpp"
+
+#include "kernels_cpu/kernel.hpp"
+
+namespace twinops {
+namespace {
+
+template <bool kLog>
+void softmax_reference(const SoftmaxArguments& a) {
+  with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+    for (std::int64_t r = 0; r < a.rows.rows; ++r) {
+      Out* out = static_cast<Out*>(a.out) + row_offsets(a.rows.outer, r).of[0];
+      reference_row<kLog, In>(
+          a, r, [&](std::int64_t i, auto y) { out[i * a.rows.step[0]] = narrow<Out>(y); });
+    }
+  });
+}
+
+}  // namespace
+
+template <>
+void run_reference<Softmax>(const SoftmaxArguments& arguments, Execution&) {
+  softmax_reference<false>(arguments);
+}
+template <>
+void run_reference<LogSoftmax>(const SoftmaxArguments& arguments, Execution&) {
+  softmax_reference<true>(arguments);
+}
+
+}  // namespace twinops

@@ -1,0 +1,183 @@
+// A part of a row, which a warp goes along in packs: its operands, its draws, its mask.
+#pragma once
+
+#include "kernels_cuda/dropout/unaligned_io.cuh"
+#include "kernels_cuda/random/draw.cuh"
+#include "operators/dropout_work.hpp"
+
+namespace twinops {
+
+inline constexpr int kDropoutFlight = 2;  // packs that a thread has in flight
+
+// A warp's part of a row.
+struct DropoutTile {
+  std::int64_t begin;                           // its first element, a multiple of eight
+  std::uint32_t elements;                       // a multiple of eight
+  std::int64_t offset[DropoutWork::kOperands];  // of its first element
+};
+
+// Where a tile's draws begin. `skip`: words of the first group of four that are before it.
+template <PackSource kSource>
+struct TileDraws {
+  DropoutDraws draws;
+  std::uint32_t skip;
+
+  __device__ TileDraws(const RandomArguments& random, const Sequence& s, std::uint64_t seed,
+                       std::uint64_t element)
+      : draws{philox_keys(uniform_word(seed)), uniform_word(s.subsequence), uniform_word(s.block),
+              0, random.period} {
+    const std::uint64_t e = uniform_word(element);
+    draws.first = kSource == PackSource::triton ? e : e / 4;
+    skip = kSource == PackSource::triton ? 0 : static_cast<std::uint32_t>(e % 4);
+  }
+
+  // What is kept of packs pack, pack + 32, ... of the tile. All lanes call it.
+  template <int kElements>
+  __device__ __forceinline__ void keep(const KeepRange& range, std::uint32_t pack,
+                                       std::uint32_t (&bits)[kDropoutFlight]) const {
+#pragma unroll
+    for (int k = 0; k < kDropoutFlight; ++k) bits[k] = drawn<kElements>(range, pack + 32 * k);
+    if (skip == 0) return;
+    std::uint32_t later = drawn<4>(range, (pack + 32 * kDropoutFlight) * (kElements / 4));
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int k = kDropoutFlight - 1; k >= 0; --k) {
+      const std::uint32_t next = __shfl_sync(~0u, lane == 0 ? later : bits[k], (lane + 1) % 32);
+      later = bits[k];
+      bits[k] = (bits[k] | next << kElements) >> skip & ((1u << kElements) - 1);
+    }
+  }
+
+ private:
+  template <int kElements>
+  __device__ __forceinline__ std::uint32_t drawn(const KeepRange& range, std::uint32_t pack) const {
+    std::uint32_t words[kElements], bits = 0;
+    draw_pack<kSource>(draws, pack, words);
+#pragma unroll
+    for (int j = 0; j < kElements; ++j) or_if(keeps<kSource>(range, words[j]), bits, 1u << j);
+    return bits;
+  }
+};
+
+// A tile's part of a mask. A mask of bytes may begin anywhere.
+template <int kElements>
+struct TileMask {
+  std::uint8_t* begin;
+  bool bytes, aligned;
+
+  __device__ TileMask(const void* mask, bool is_bytes, std::int64_t element)
+      : begin(static_cast<std::uint8_t*>(const_cast<void*>(mask)) +
+              (is_bytes ? element : element / 8)),
+        bytes(is_bytes),
+        aligned(!is_bytes || reinterpret_cast<std::uintptr_t>(mask) % kElements == 0) {}
+
+  __device__ __forceinline__ std::uint32_t load(std::uint32_t pack) const {
+    if (aligned) return load_pack_mask<kElements>(begin, bytes, pack);
+    std::uint32_t bits = 0;
+#pragma unroll
+    for (int j = 0; j < kElements; ++j)
+      bits |= static_cast<std::uint32_t>(begin[pack * kElements + j] != 0) << j;
+    return bits;
+  }
+  // `whole`: there is such a pack. All lanes call it.
+  __device__ __forceinline__ void store(std::uint32_t pack, bool whole, std::uint32_t bits) const {
+    if (!bytes) return store_pack_mask<kElements, false>(begin, pack, whole, bits);
+    if (aligned) return store_pack_mask<kElements, true>(begin, pack, whole, bits);
+    if (!whole) return;
+#pragma unroll
+    for (int j = 0; j < kElements; ++j) begin[pack * kElements + j] = bits >> j & 1u;
+  }
+};
+
+// The operands of a tile, and its packs that are in flight.
+template <class T, PackSource kSource, bool kShifted, bool kSums>
+class TilePacks {
+ public:
+  using F = compute_t<T>;
+  static constexpr int kElements = DropoutPack<T>::kElements;
+
+  __device__ TilePacks(const DropoutWork& work, const DropoutTile& tile)
+      : work_(work),
+        packs_(tile.elements / kElements),
+        mask_(is_read(work) ? work.mask_in : work.mask_out,
+              is_read(work) ? work.source == DropoutWork::Source::bytes
+                            : work.sink == DropoutWork::Sink::bytes,
+              tile.begin),
+        x_(work.x, tile.offset[DropoutWork::kX]),
+        bias_(work.bias, kSums ? tile.offset[DropoutWork::kBias] : 0),
+        residual_(work.residual, kSums ? tile.offset[DropoutWork::kResidual] : 0),
+        y_(work.y, tile.offset[DropoutWork::kY]) {}
+
+  __device__ std::uint32_t packs() const { return packs_; }
+
+  __device__ __forceinline__ void load(std::uint32_t pack) {
+#pragma unroll
+    for (int k = 0; k < kDropoutFlight; ++k) {
+      const std::uint32_t at = pack + 32 * k;
+      if (at >= packs_) continue;
+      x_.load(at, x_raw_[k]);
+      if constexpr (kSums) {
+        if (work_.bias != nullptr) bias_.load(at, bias_raw_[k]);
+        if (work_.residual != nullptr) residual_.load(at, residual_raw_[k]);
+      }
+    }
+    if constexpr (!is_drawn(kSource)) {
+#pragma unroll
+      for (int k = 0; k < kDropoutFlight; ++k) {
+        const std::uint32_t at = pack + 32 * k;
+        bits_[k] = work_.source == DropoutWork::Source::all ? 0xffu : 0u;
+        if (is_read(work_) && at < packs_) bits_[k] = mask_.load(at);
+      }
+    }
+  }
+
+  // All lanes call it.
+  template <class Draws>
+  __device__ __forceinline__ void finish(const Draws& draws, std::uint32_t pack) {
+    if constexpr (is_drawn(kSource)) draws.template keep<kElements>(work_.keep, pack, bits_);
+#pragma unroll
+    for (int k = 0; k < kDropoutFlight; ++k) {
+      const std::uint32_t at = pack + 32 * k;
+      if (k != 0 && at - threadIdx.x % 32 >= packs_) break;
+      DropoutPack<T> p = x_.pack_of(x_raw_[k]);
+      F v[kElements], bias[kElements], residual[kElements];
+      p.widen_to(v);
+      if constexpr (kSums) {
+        bias_.pack_of(bias_raw_[k]).widen_to(bias);
+        residual_.pack_of(residual_raw_[k]).widen_to(residual);
+      }
+      const F scale = static_cast<F>(work_.scale);
+#pragma unroll
+      for (int j = 0; j < kElements; ++j) {
+        const bool kept = (bits_[k] >> j & 1u) != 0;
+        if constexpr (kSums)
+          v[j] = dropped_out<F>(
+              kept, v[j], scale,
+              {work_.bias != nullptr, work_.residual != nullptr, bias[j], residual[j]});
+        else
+          v[j] = dropped_out(kept, v[j], scale);
+      }
+      p.narrow_from(v);
+      y_.store(at, packs_, p);
+      if (work_.sink != DropoutWork::Sink::nothing) mask_.store(at, at < packs_, bits_[k]);
+    }
+  }
+
+ private:
+  __device__ static bool is_read(const DropoutWork& work) {
+    return !is_drawn(kSource) &&
+           (work.source == DropoutWork::Source::bits || work.source == DropoutWork::Source::bytes);
+  }
+
+  using Input = RunInput<T, kShifted>;
+  const DropoutWork& work_;
+  const std::uint32_t packs_;
+  const TileMask<kElements> mask_;  // one: no operator both reads and stores a mask
+  const Input x_, bias_, residual_;
+  RunOutput<T, kShifted> y_;
+  typename Input::Raw x_raw_[kDropoutFlight], bias_raw_[kSums ? kDropoutFlight : 1],
+      residual_raw_[kSums ? kDropoutFlight : 1];
+  std::uint32_t bits_[kDropoutFlight];
+};
+
+}  // namespace twinops

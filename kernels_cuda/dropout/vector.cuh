@@ -1,0 +1,83 @@
+// Packs: what one thread of the family's fast path owns at a time. Eight elements of a 16-bit type,
+// so that it writes a whole byte of the mask; four of float32, whose neighbour's four bits come by
+// a shuffle; four of float64, in two accesses.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels_cuda/common/launch.cuh"
+#include "kernels_cuda/common/ptx.cuh"
+#include "numerics/dropout.hpp"
+
+namespace twinops {
+
+template <class T>
+inline constexpr int kDropoutElements = sizeof(T) == 2 ? 8 : 4;
+
+template <class T>
+struct DropoutPack {
+  static constexpr int kElements = kDropoutElements<T>;
+  static constexpr int kWords = kElements * static_cast<int>(sizeof(T)) / 16;
+  uint4 words[kWords];
+
+  __device__ void load(const T* from, std::int64_t pack) {
+#pragma unroll
+    for (int k = 0; k < kWords; ++k)
+      words[k] = reinterpret_cast<const uint4*>(from)[pack * kWords + k];
+  }
+  __device__ void store(T* to, std::int64_t pack) const {
+#pragma unroll
+    for (int k = 0; k < kWords; ++k) reinterpret_cast<uint4*>(to)[pack * kWords + k] = words[k];
+  }
+  __device__ void widen_to(compute_t<T> (&v)[kElements]) const {
+    const T* elements = reinterpret_cast<const T*>(words);
+#pragma unroll
+    for (int j = 0; j < kElements; ++j) v[j] = widen(elements[j]);
+  }
+  __device__ void narrow_from(const compute_t<T> (&v)[kElements]);
+};
+
+template <class T>
+__device__ void DropoutPack<T>::narrow_from(const compute_t<T> (&v)[kElements]) {
+  if constexpr (sizeof(T) == 2) {
+    words[0] = make_uint4(narrow_two<T>(v[0], v[1]), narrow_two<T>(v[2], v[3]),
+                          narrow_two<T>(v[4], v[5]), narrow_two<T>(v[6], v[7]));
+  } else {
+    T* elements = reinterpret_cast<T*>(words);
+#pragma unroll
+    for (int j = 0; j < kElements; ++j) elements[j] = narrow<T>(v[j]);
+  }
+}
+
+// The bits of a pack's elements in a mask in memory, and the reverse. `whole`: the pack has all its
+// elements. Every thread of the warp calls store_pack_mask.
+template <int kElements>
+__device__ std::uint32_t load_pack_mask(const void* mask, bool bytes, std::int64_t pack) {
+  if (!bytes) {
+    const auto* m = static_cast<const std::uint8_t*>(mask);
+    if (kElements == 8) return m[pack];
+    return m[pack / 2] >> (pack % 2 * 4) & 15u;
+  }
+  if (kElements == 8) return mask_bits(static_cast<const std::uint64_t*>(mask)[pack]);
+  return mask_bits(static_cast<const std::uint32_t*>(mask)[pack]);
+}
+
+template <int kElements, bool kBytes>
+__device__ void store_pack_mask(void* mask, std::int64_t pack, bool whole, std::uint32_t bits) {
+  if constexpr (kBytes) {
+    if (!whole) return;
+    const std::uint64_t ones = mask_bytes(bits);
+    if (kElements == 8)
+      static_cast<std::uint64_t*>(mask)[pack] = ones;
+    else
+      static_cast<std::uint32_t*>(mask)[pack] = static_cast<std::uint32_t>(ones);
+  } else if (kElements == 8) {
+    if (whole) static_cast<std::uint8_t*>(mask)[pack] = static_cast<std::uint8_t>(bits);
+  } else {  // packs go by pairs, an even lane and the next; both are whole, or neither
+    const std::uint32_t upper = __shfl_down_sync(~0u, bits, 1);
+    if (whole && pack % 2 == 0)
+      static_cast<std::uint8_t*>(mask)[pack / 2] = static_cast<std::uint8_t>(bits | upper << 4);
+  }
+}
+
+}  // namespace twinops

@@ -1,0 +1,298 @@
+// The kernels of philox_words and uniform. Nothing depends on the grid.
+//
+// Memory: each element is written once, 16 bytes an access. Where elements and draws follow one
+// another a thread draws four groups of four, 32 groups apart, so that a warp's stores are whole
+// lines; a draw index or an address that is no multiple of four shifts words between lanes, at the
+// cost of one group in four. Other tensors go eight elements a thread, at once where they lie in a
+// run (dropout_run.cuh), else one by one.
+//
+// Bound: in layouts contiguous and strided memory (2^28 words in 241 and 308 us on an H200, where
+// torch's zero_() of the same bytes takes 319), in layout triton ten rounds a word: two wide
+// multiplications each, 32 lanes a clock and multiprocessor, 2^28 words in 634 us. The counter's
+// upper words are equal for a whole launch of layouts contiguous and triton, so two of the twenty
+// are shared by a thread's groups.
+//
+// Tried and left: a group a thread with the round keys computed in it, 474 us; element by element
+// where the layout is another or memory is not aligned, 1700 to 2600 us.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels_cuda/common/launch.cuh"
+#include "kernels_cuda/kernel.hpp"
+#include "kernels_cuda/random/draw_eight.cuh"
+#include "operators/random_fill.hpp"
+
+namespace twinops {
+
+inline constexpr int kFillThreads = 256;
+inline constexpr int kFillGroups = 4;  // of a thread: four elements each
+
+template <bool kUniform>
+__device__ __forceinline__ std::uint32_t converted(RandomLayout layout, std::uint32_t word) {
+  return kUniform ? to_bits(uniform_of(layout, word)) : word;
+}
+
+// A launch where elements and draws follow one another: `head` elements, so that the next one is
+// aligned, then groups of four, then fewer than four.
+struct FillLaunch {
+  FlatFill fill;
+  PhiloxKeys keys;  // unless the seed is on the device
+  std::int64_t head, groups;
+  int period_log;  // of the strided layout's period; -1: it is no power of two
+};
+static_assert(sizeof(FillLaunch) <= kFewParameters);
+
+// Draws for a warp: the words of groups first + lane, first + lane + 32, ...
+template <RandomLayout kLayout, bool kSeedTensor>
+class FillDrawer {
+ public:
+  __device__ __forceinline__ FillDrawer(const FillLaunch& launch, const Sequence& s,
+                                        std::uint64_t first)
+      : launch_(launch), s_(s), keys_(kSeedTensor ? philox_keys(s.seed) : launch.keys) {
+    if constexpr (kLayout != RandomLayout::strided)
+      family_ = philox_family(static_cast<std::uint32_t>(counter(first) >> 32),
+                              static_cast<std::uint32_t>(s.subsequence),
+                              static_cast<std::uint32_t>(s.subsequence >> 32), keys_);
+  }
+
+  // Whether the upper half of the counter is the same for `groups` groups from the first on.
+  __device__ bool one_high(std::uint64_t first, std::uint64_t groups) const {
+    return kLayout == RandomLayout::strided ||
+           (counter(first) ^ counter(first + groups)) >> 32 == 0;
+  }
+
+  // Group q of the sequence. Layout triton: the elements from 4 q + skip on.
+  __device__ __forceinline__ void draw(std::uint64_t q, std::uint32_t skip,
+                                       std::uint32_t (&words)[4]) const {
+    PhiloxBlock<std::uint32_t> b{};
+    if constexpr (kLayout == RandomLayout::triton) {
+#pragma unroll
+      for (std::uint32_t j = 0; j < 4; ++j)
+        b.w[j] = philox_rounds_of(family_, static_cast<std::uint32_t>(counter(q)) + skip + j, keys_)
+                     .w[0];
+    } else if constexpr (kLayout == RandomLayout::contiguous) {
+      b = philox_rounds_of(family_, static_cast<std::uint32_t>(counter(q)), keys_);
+    } else {
+      const Quotient at = launch_.period_log < 0 ? divided(q, launch_.fill.random.period)
+                                                 : Quotient{q >> launch_.period_log,
+                                                            q & (launch_.fill.random.period - 1)};
+      const std::uint64_t turn = s_.block + at.quotient, lane = s_.subsequence + at.rest;
+      b = philox_rounds<std::uint32_t>(
+          {{static_cast<std::uint32_t>(turn), static_cast<std::uint32_t>(turn >> 32),
+            static_cast<std::uint32_t>(lane), static_cast<std::uint32_t>(lane >> 32)}},
+          keys_);
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) words[j] = b.w[j];
+  }
+
+ private:
+  __device__ std::uint64_t counter(std::uint64_t q) const {
+    return s_.block + (kLayout == RandomLayout::triton ? 4 * q : q);
+  }
+
+  const FillLaunch& launch_;
+  const Sequence s_;
+  const PhiloxKeys keys_;
+  PhiloxFamily family_;
+};
+
+// Words `skip` to `skip + 3` of a group and the next.
+__device__ __forceinline__ void shift_words(std::uint32_t skip, const std::uint32_t (&next)[4],
+                                            std::uint32_t (&words)[4]) {
+  std::uint32_t w[7];
+#pragma unroll
+  for (int j = 0; j < 7; ++j) w[j] = j < 4 ? words[j] : next[j - 4];
+#pragma unroll
+  for (int j = 0; j < 6; ++j) w[j] = skip & 1 ? w[j + 1] : w[j];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) words[j] = skip & 2 ? w[j + 2] : w[j];
+}
+
+template <bool kUniform, RandomLayout kLayout>
+__device__ void fill_flat_one(const FlatFill& fill, const Sequence& s, std::int64_t i) {
+  static_cast<std::uint32_t*>(fill.out)[i] = converted<kUniform>(
+      kLayout,
+      word_of(kLayout, fill.random.period, s, fill.random.first + static_cast<std::uint64_t>(i)));
+}
+
+template <bool kUniform, RandomLayout kLayout, bool kSkip, bool kSeedTensor>
+__global__ void __launch_bounds__(kFillThreads)
+    fill_flat_kernel(const __grid_constant__ FillLaunch launch) {
+  const FlatFill& fill = launch.fill;
+  const Sequence s = fill.random.sequence();
+  const std::int64_t tail = launch.head + 4 * launch.groups;
+  if (blockIdx.x == 0) {  // what is before and behind the groups: at most three elements each
+    const std::int64_t i =
+        threadIdx.x < launch.head ? threadIdx.x : tail + threadIdx.x - launch.head;
+    if (i < fill.elements && threadIdx.x < 8) fill_flat_one<kUniform, kLayout>(fill, s, i);
+  }
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::int64_t first =
+      (std::int64_t{blockIdx.x} * kFillThreads + threadIdx.x - lane) * kFillGroups;
+  if (first >= launch.groups) return;
+  const std::uint64_t e = fill.random.first + static_cast<std::uint64_t>(launch.head + 4 * first);
+  const auto skip = static_cast<std::uint32_t>(e % 4);
+  const FillDrawer<kLayout, kSeedTensor> drawer(launch, s, e / 4);
+  if (!drawer.one_high(e / 4, 32 * (kFillGroups + 1))) {
+#pragma unroll 1
+    for (std::int64_t i = launch.head + 4 * first + lane;
+         i < min(launch.head + 4 * (first + 32 * kFillGroups), tail); i += 32)
+      fill_flat_one<kUniform, kLayout>(fill, s, i);
+    return;
+  }
+  auto* const out = reinterpret_cast<uint4*>(static_cast<std::uint32_t*>(fill.out) + launch.head);
+  std::uint32_t now[4], later[4];
+  drawer.draw(e / 4 + lane, skip, now);
+#pragma unroll
+  for (int k = 0; k < kFillGroups; ++k) {
+    if (kSkip || k + 1 < kFillGroups) drawer.draw(e / 4 + lane + 32 * (k + 1), skip, later);
+    std::uint32_t words[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) words[j] = now[j];
+    if constexpr (kSkip) {
+      std::uint32_t next[4] = {};
+#pragma unroll
+      for (int j = 0; j < 3; ++j)
+        next[j] = __shfl_sync(~0u, lane == 0 ? later[j] : now[j], (lane + 1) % 32);
+      shift_words(skip, next, words);
+    }
+    const auto value = [&](int j) { return converted<kUniform>(kLayout, words[j]); };
+    const std::int64_t group = first + lane + 32 * k;
+    if (group < launch.groups)
+      __stcs(out + group, make_uint4(value(0), value(1), value(2), value(3)));
+#pragma unroll
+    for (int j = 0; j < 4; ++j) now[j] = later[j];
+  }
+}
+
+// Where an element lies, and how many are left along the innermost axis, it included.
+struct FillPlace {
+  std::int64_t offset[RandomFill::kOperands] = {}, left = 1;
+
+  __device__ FillPlace(const RandomFill& fill, std::int64_t i) {
+    const auto& walk = fill.walk;
+    for (int axis = walk.rank - 1; axis >= 0; --axis) {
+      Quotient at{0, static_cast<std::uint64_t>(i)};
+      if (axis != 0) at = divided(at.rest, static_cast<std::uint64_t>(walk.size[axis]));
+      i = static_cast<std::int64_t>(at.quotient);
+      const auto index = static_cast<std::int64_t>(at.rest);
+      if (axis == walk.rank - 1) left = walk.size[axis] - index;
+#pragma unroll
+      for (int k = 0; k < RandomFill::kOperands; ++k) offset[k] += index * walk.stride[k][axis];
+    }
+  }
+  __device__ Sequence sequence(const RandomFill& fill, Sequence s) const {
+    if (fill.random.seeds != nullptr) s.seed = fill.random.seeds[offset[RandomFill::kRow]];
+    return s;
+  }
+  __device__ std::uint64_t draw(const RandomFill& fill) const {
+    return fill.random.first + static_cast<std::uint64_t>(offset[RandomFill::kDraw]);
+  }
+};
+
+// Eight elements from i on, which lie in one run.
+template <bool kUniform>
+__device__ __forceinline__ void fill_run(const RandomFill& fill, const Sequence& sequence,
+                                         const FillPlace& at) {
+  std::uint32_t words[8];
+  draw_eight(fill.random, at.sequence(fill, sequence), at.draw(fill), words);
+#pragma unroll
+  for (int j = 0; j < 8; ++j) words[j] = converted<kUniform>(fill.random.layout, words[j]);
+  auto* const out = static_cast<std::uint32_t*>(fill.out) + at.offset[RandomFill::kOut];
+  if (is_aligned(out)) {
+    reinterpret_cast<uint4*>(out)[0] = make_uint4(words[0], words[1], words[2], words[3]);
+    reinterpret_cast<uint4*>(out)[1] = make_uint4(words[4], words[5], words[6], words[7]);
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < 8; ++j) out[j] = words[j];
+}
+
+template <bool kUniform>
+__global__ void __launch_bounds__(kFillThreads)
+    fill_walk_kernel(const __grid_constant__ RandomFill fill, bool runs) {
+  const Sequence sequence = fill.random.sequence();
+  const std::int64_t step = std::int64_t{gridDim.x} * kFillThreads * 8;
+  for (std::int64_t i = (std::int64_t{blockIdx.x} * kFillThreads + threadIdx.x) * 8;
+       i < fill.elements; i += step) {
+    const FillPlace at(fill, i);
+    if (runs && at.left >= 8 && i + 8 <= fill.elements) {
+      fill_run<kUniform>(fill, sequence, at);
+      continue;
+    }
+    WordReader reader(fill.random.layout, fill.random.period);
+#pragma unroll 1
+    for (std::int64_t j = i; j < min(i + 8, fill.elements); ++j) {
+      const FillPlace place(fill, j);
+      static_cast<std::uint32_t*>(fill.out)[place.offset[RandomFill::kOut]] = converted<kUniform>(
+          fill.random.layout, reader.word(place.sequence(fill, sequence), place.draw(fill)));
+    }
+  }
+}
+
+inline constexpr const char* kFillWhat = "launch of philox_words or uniform";
+
+// Whether what the innermost axis walks lies in runs, and draws follow one another along it.
+inline bool goes_by_runs(const RandomFill& fill) {
+  const auto& walk = fill.walk;
+  if (walk.rank == 0 || walk.size[walk.rank - 1] < 8) return false;
+  const auto step = [&](int operand) { return walk.stride[operand][walk.rank - 1]; };
+  return step(RandomFill::kOut) == 1 && step(RandomFill::kDraw) == 1 &&
+         (fill.random.seeds == nullptr || step(RandomFill::kRow) == 0);
+}
+
+template <bool kUniform, RandomLayout kLayout>
+void launch_flat(const FillLaunch& launch, cudaStream_t stream) {
+  constexpr std::int64_t kOfBlock = std::int64_t{kFillThreads} * kFillGroups;
+  const auto blocks =
+      static_cast<unsigned>(std::max<std::int64_t>(1, (launch.groups + kOfBlock - 1) / kOfBlock));
+  const bool on_device = launch.fill.random.seed_tensor != nullptr;
+  const auto by = [&](auto kernel) {
+    launch_grid(kFillWhat, kernel, blocks, kFillThreads, 0, stream, launch);
+  };
+  const auto go = [&]<bool kSkip>() {
+    if (on_device)
+      by(fill_flat_kernel<kUniform, kLayout, kSkip, true>);
+    else
+      by(fill_flat_kernel<kUniform, kLayout, kSkip, false>);
+  };
+  const std::uint64_t e = launch.fill.random.first + static_cast<std::uint64_t>(launch.head);
+  if constexpr (kLayout != RandomLayout::triton) {  // a block an element: nothing to shift
+    if (e % 4 != 0) return go.template operator()<true>();
+  }
+  go.template operator()<false>();
+}
+
+template <bool kUniform>
+void fill_on_cuda(const RandomFill& fill, Execution& execution) {
+  execution.random_words = fill.random.words;
+  if (fill.elements == 0) return;
+  const CurrentDevice current(execution.device.index);
+  const auto stream = static_cast<cudaStream_t>(execution.stream);
+  if (fill.flat) {
+    const std::uintptr_t beyond = reinterpret_cast<std::uintptr_t>(fill.out) / 4 % 4;
+    FillLaunch launch{fill, philox_keys(fill.random.seed), 0, 0, -1};
+    launch.head =
+        std::min<std::int64_t>(static_cast<std::int64_t>((4 - beyond) % 4), fill.elements);
+    launch.groups = (fill.elements - launch.head) / 4;
+    if (std::has_single_bit(fill.random.period))
+      launch.period_log = std::countr_zero(fill.random.period);
+    if (fill.random.layout == RandomLayout::contiguous)
+      launch_flat<kUniform, RandomLayout::contiguous>(launch, stream);
+    else if (fill.random.layout == RandomLayout::strided)
+      launch_flat<kUniform, RandomLayout::strided>(launch, stream);
+    else
+      launch_flat<kUniform, RandomLayout::triton>(launch, stream);
+  } else {
+    const std::int64_t blocks = (fill.elements + 8 * kFillThreads - 1) / (8 * kFillThreads);
+    launch_grid(kFillWhat, fill_walk_kernel<kUniform>,
+                static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)), kFillThreads, 0,
+                stream, fill, goes_by_runs(fill));
+  }
+  ++execution.launches;
+}
+
+}  // namespace twinops

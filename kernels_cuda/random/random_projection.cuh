@@ -1,0 +1,278 @@
+// The kernel of random_projection and its gradient.
+//
+// A block has 32 rows (16 of float64) and, at a time, a tile of up to 256 outputs. It brings a
+// chunk of 1024 terms of its rows into shared memory, then draws R slab by slab, as numbers +1, 0
+// and -1, into shared memory, one slab ahead; R itself is never in global memory. A warp has 32
+// rows by 32 outputs, a thread 8 by 4; where a tile has fewer than 256 outputs, the warps that are
+// left share the terms (every 2nd, every 4th).
+//
+// Order: numerics/fold.hpp. A thread folds 16 terms (every 64th of a chunk) in registers, keeps
+// what waits for its neighbour in registers too, and the chunk's 64 parts come in the order that
+// makes them a tree of neighbours. Terms are products with entries, exact for finite x, two to a
+// multiplication and a fused multiply-add; a chunk with an infinity or a NaN goes by selections.
+// Where there are fewer blocks than multiprocessors, the chunks are split over blocks at subtrees
+// of the tree over chunks; a split's sums go through scratch memory, and a second kernel adds them.
+//
+// Bound: 1.5 operations a term (half a multiplication, half a fused multiply-add, half an addition)
+// and output, of which a multiprocessor issues 128 a clock: 22 * 10^12 terms a second on an H200 at
+// 1.98 GHz, 48 us for 1024 x 4096 to 256. Measured there: 197 us, a quarter of the bound (5.4 *
+// 10^12 terms a second); 148 us with R drawn once in 32 terms, 121 us with R drawn and nothing
+// added. So what to do next is to let some warps draw while others add, and to use an entry for
+// more rows.
+//
+// Tried and left: signs and masks of integers instead of products (two operations a term, one of
+// them at half rate); clusters of four blocks that draw for one another into each other's shared
+// memory (379 us instead of 270: the cluster's barrier waits for the stores); draws whose place is
+// found anew for each block of the sequence (270 us); sums that wait all in one structure, which
+// the compiler leaves in local memory (435 us).
+#pragma once
+
+#include <algorithm>
+
+#include "kernels_cuda/common/launch.cuh"
+#include "kernels_cuda/common/ptx.cuh"
+#include "kernels_cuda/kernel.hpp"
+#include "kernels_cuda/random/projection_plan.cuh"
+#include "kernels_cuda/random/projection_sums.cuh"
+
+namespace twinops {
+
+template <class F>
+struct ChunkSums {
+  F level[kChunkLevels + 1][kThreadRows<F>][4];
+};
+
+inline constexpr int kBatch = 4;  // rows of a thread whose sums are in shared memory at once
+
+// Adds chunk `number` to a ChunkTree whose levels are `level(i)`; returns the total with the last.
+template <class F, class Level>
+__device__ __forceinline__ F add_chunk(F sum, std::int64_t number, bool last, Level&& level) {
+  int i = 0;
+  for (; number >> i & 1; ++i) sum = level(i) + sum;
+  if (!last) return level(i) = sum;
+  for (++i; number >> i != 0; ++i)
+    if (number >> i & 1) sum = level(i) + sum;
+  return sum + F{};
+}
+
+// Stores the thread's outputs of its row r, from sums: to y, or to the split's sums.
+template <class T>
+__device__ __forceinline__ void store_outputs(const ProjectionLaunch& launch,
+                                              const ProjectionStep& step, int r, int first,
+                                              const compute_t<T> (&sums)[4]) {
+  using F = compute_t<T>;
+  constexpr int V = kLaneVector<F>;
+  const Projection& p = launch.p;
+  const std::int64_t row = std::int64_t{blockIdx.x} * kProjectionRows<F> + row_of<F>(r);
+  if (row >= p.rows) return;
+#pragma unroll
+  for (int o = 0; o < 4; o += V) {
+    const std::int64_t output = step.tile * launch.outputs_of_tile() + first + output_of<F>(o);
+    if (launch.sums != nullptr) {
+      F* const to = static_cast<F*>(launch.sums) + (blockIdx.z * p.rows + row) * p.outputs + output;
+#pragma unroll
+      for (int k = 0; k < V; ++k)
+        if (output + k < p.outputs) to[k] = sums[o + k];
+      continue;
+    }
+    T* const to = static_cast<T*>(p.y) + projection_row(p, 0, row) + output * p.y_step;
+    struct alignas(V * sizeof(T)) Run {
+      T of[V];
+    } run;
+#pragma unroll
+    for (int k = 0; k < V; ++k)
+      run.of[k] = narrow<T>(projected(sums[o + k], static_cast<F>(p.scale)));
+    if (p.y_step == 1 && output + V <= p.outputs &&
+        reinterpret_cast<std::uintptr_t>(to) % sizeof(Run) == 0) {
+      *reinterpret_cast<Run*>(to) = run;
+      continue;
+    }
+#pragma unroll
+    for (int k = 0; k < V; ++k)
+      if (output + k < p.outputs) to[k * p.y_step] = run.of[k];
+  }
+}
+
+// Ends a chunk: adds the groups' sums, through shared memory, each thread for its part of the rows;
+// then the sums of chunks, as ChunkTree does. With the last chunk, stores.
+template <class T>
+__device__ __forceinline__ void end_chunk(const ProjectionLaunch& launch,
+                                          const ProjectionStep& step, std::int64_t number,
+                                          bool last, const ThreadSums<compute_t<T>>& sums,
+                                          compute_t<T>* shared, ChunkSums<compute_t<T>>& tree) {
+  using F = compute_t<T>;
+  constexpr int R = kThreadRows<F>;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int of_group_log = 3 - launch.groups_log, groups = 1 << launch.groups_log;
+  const int group = warp >> of_group_log, place = warp & ((1 << of_group_log) - 1);
+  const int rows = kBatch >> launch.groups_log;  // of a thread, of a batch
+#pragma unroll
+  for (int batch = 0; batch < R; batch += kBatch) {
+    __syncthreads();  // all have used what was here
+#pragma unroll
+    for (int r = 0; r < kBatch; ++r)
+#pragma unroll
+      for (int o = 0; o < 4; ++o)
+        shared[((warp * kBatch + r) * 32 + lane) * 4 + o] = sums[batch + r][o];
+    __syncthreads();
+#pragma unroll 1
+    for (int i = 0; i < rows; ++i) {
+      const int r = group * rows + i;
+      F v[4][4];
+#pragma unroll
+      for (int g = 0; g < 4; ++g)
+#pragma unroll
+        for (int o = 0; o < 4; ++o)
+          v[o][g] = g < groups
+                        ? shared[((((g << of_group_log) | place) * kBatch + r) * 32 + lane) * 4 + o]
+                        : F(0);
+      F folded[4];
+#pragma unroll
+      for (int o = 0; o < 4; ++o)
+        folded[o] = add_chunk(fold(v[o], 4), number, last, [&](int level) -> F& {
+          return tree.level[level][batch / kBatch * rows + i][o];
+        });
+      if (last) store_outputs<T>(launch, step, batch + r, place * kWarpOutputs, folded);
+    }
+  }
+}
+
+// The bodies of a slab.
+template <bool kProducts, class F>
+__device__ __forceinline__ void fold_slab(const ProjectionLaunch& launch, const ChunkShape& shape,
+                                          int slab, const F* x, const F* entries,
+                                          BodyRegisters<F>& waiting, F* third,
+                                          BodyMemory<F>& memory, ThreadSums<F>& sums) {
+  const int warp = threadIdx.x / 32, group = warp >> (3 - launch.groups_log);
+  x += row_of<F>(0);
+  entries += warp * launch.slab_terms() * kWarpOutputs + output_of<F>(0);
+#pragma unroll 1
+  for (int b = 0; b < 1 << shape.bodies_log; ++b) {
+    const int u = (slab << shape.bodies_log) + b;
+    // Within a pass parts lie in the order of their index, above its own low bits.
+    const int part = shape.part(u, group, launch.groups_log) >>
+                         (launch.groups_log + shape.passes_log) << launch.groups_log |
+                     group;
+    fold_terms<kProjectionBody, 1, kProducts>(x + part * kProjectionBody * kProjectionRows<F>,
+                                              entries + b * kProjectionBody * kWarpOutputs, sums);
+    add_body(waiting, third, memory, sums, u, shape.units_log);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kProjectionThreads, 1)
+    projection_kernel(const __grid_constant__ ProjectionLaunch launch) {
+  using F = compute_t<T>;
+  TWINOPS_DYNAMIC_SHARED(room);
+  __shared__ Sequence sequence;
+  F* const slabs = reinterpret_cast<F*>(room);  // two
+  // A level of the bodies' tree, then x.
+  F* const level = slabs + 2 * launch.slab_size();
+  F* const third = launch.third_level ? level + threadIdx.x : nullptr;
+  F* const x = level + (launch.third_level ? kProjectionThreads * 4 * kThreadRows<F> : 0);
+  if (threadIdx.x == 0) sequence = launch.p.random.sequence();
+  __syncthreads();
+
+  const std::int64_t begin = blockIdx.z * launch.of_split;
+  const std::int64_t end = min(begin + launch.of_split, launch.chunks);
+  const std::int64_t row =
+      std::int64_t{blockIdx.x} * kProjectionRows<F> + threadIdx.x % kProjectionRows<F>;
+  const T* const x_row = row < launch.p.rows
+                             ? static_cast<const T*>(launch.p.x) + projection_row(launch.p, 1, row)
+                             : nullptr;
+  BodyRegisters<F> waiting;
+  BodyMemory<F> memory;
+  ChunkSums<F> chunks;
+  ThreadSums<F> sums;
+  ProjectionStep now{}, next{blockIdx.y, begin, 0};
+  std::int64_t loaded_chunk = -1;
+  int loaded_pass = 0, turn = 0;
+  bool by_products = true;
+  for (bool ready = false;; turn ^= 1) {
+    if (next.tile < launch.tiles)
+      SlabDrawer<F>(launch, sequence).draw(next, slabs + turn * launch.slab_size());
+    if (ready) {
+      const ChunkShape shape(launch, now.chunk);
+      F* const slab = slabs + (turn ^ 1) * launch.slab_size();
+      const int pass = now.slab >> (shape.units_log - shape.bodies_log - shape.passes_log);
+      if (now.chunk != loaded_chunk || pass != loaded_pass) {
+        const T* const from =
+            x_row == nullptr ? nullptr : x_row + now.chunk * kFoldChunk * launch.p.x_step;
+        __syncthreads();  // the x before is not in use
+        by_products = __syncthreads_and(load_chunk<T>(launch, shape, from, pass, x)) != 0;
+        loaded_chunk = now.chunk;
+        loaded_pass = pass;
+      }
+      if (by_products)
+        fold_slab<true>(launch, shape, now.slab, x, slab, waiting, third, memory, sums);
+      else
+        fold_slab<false>(launch, shape, now.slab, x, slab, waiting, third, memory, sums);
+      if (now.slab + 1 == shape.slabs)
+        end_chunk<T>(launch, now, now.chunk - begin, now.chunk + 1 == end, sums, slab, chunks);
+    }
+    __syncthreads();  // the next slab is drawn, this one is not in use
+    if (next.tile >= launch.tiles) return;
+    now = next;
+    ready = true;
+    if (++next.slab == ChunkShape(launch, next.chunk).slabs) {
+      next.slab = 0;
+      if (++next.chunk == end) {
+        next.chunk = begin;
+        next.tile += gridDim.y;
+      }
+    }
+  }
+}
+
+// Adds the sums of splits.
+template <class T>
+__global__ void __launch_bounds__(kProjectionThreads)
+    projection_tree_kernel(const __grid_constant__ Projection p, const compute_t<T>* sums,
+                           int splits) {
+  using F = compute_t<T>;
+  const std::int64_t all = p.rows * p.outputs, step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += step) {
+    ChunkTree<F> tree;
+    for (int split = 0; split < splits; split += 8) {
+      F v[8];
+#pragma unroll
+      for (int k = 0; k < 8; ++k) v[k] = split + k < splits ? sums[(split + k) * all + i] : F(0);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) tree.add(v[k]);
+    }
+    static_cast<T*>(p.y)[projection_row(p, 0, i / p.outputs) + i % p.outputs * p.y_step] =
+        narrow<T>(projected(tree.total(), static_cast<F>(p.scale)));
+  }
+}
+
+inline void project_on_cuda(const Projection& p, Execution& execution) {
+  execution.random_words = p.random.words;
+  if (p.rows == 0 || p.outputs == 0) return;
+  const CurrentDevice current(execution.device.index);
+  constexpr const char* kWhat = "launch of random_projection";
+  const bool is_double = p.type == Type::float64;
+  const auto plan = plan_projection(p, is_double ? kProjectionRows<double> : kProjectionRows<float>,
+                                    is_double ? sizeof(double) : sizeof(float),
+                                    execution.allocate != nullptr, execution.device.index);
+  const Workspace workspace(execution, plan.scratch);
+  ProjectionLaunch launch = plan.launch;
+  launch.sums = plan.splits > 1 ? workspace.data() : nullptr;
+  with_floating_type(p.type, [&]<class T>(TypeTag<T>) {
+    const auto kernel = projection_kernel<T>;
+    allow_shared(kernel, plan.shared, execution.device.index);
+    const dim3 blocks(static_cast<unsigned>(plan.row_blocks),
+                      static_cast<unsigned>(plan.tile_blocks), static_cast<unsigned>(plan.splits));
+    launch_grid(kWhat, kernel, blocks, kProjectionThreads, plan.shared, execution.stream, launch);
+    ++execution.launches;
+    if (plan.splits == 1) return;
+    const std::int64_t tree_blocks =
+        (p.rows * p.outputs + kProjectionThreads - 1) / kProjectionThreads;
+    launch_grid(kWhat, projection_tree_kernel<T>,
+                static_cast<unsigned>(std::min<std::int64_t>(tree_blocks, 1 << 20)),
+                kProjectionThreads, 0, execution.stream, p,
+                static_cast<const compute_t<T>*>(launch.sums), plan.splits);
+    ++execution.launches;
+  });
+}
+
+}  // namespace twinops

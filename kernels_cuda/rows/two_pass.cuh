@@ -1,0 +1,117 @@
+// Rows of any length: how a cluster shares out their chunks, and what its blocks do together.
+#pragma once
+
+#include <cooperative_groups.h>
+
+#include "kernels_cuda/rows/plan.cuh"
+
+namespace twinops {
+
+inline constexpr int kLongWarps = 16, kLongUnits = 512;
+inline constexpr int kMostWaiting = 8;  // chunks of a warp
+
+// What a launch over long rows settles: a unit of 2^k chunks is a warp's, and the first chunks that
+// a warp meets wait in shared memory.
+struct LongRows {
+  std::int64_t chunks;
+  std::int64_t unit;  // chunks
+  int units;          // of a row, up to kLongUnits
+  int waiting;        // chunks of a warp that wait
+  int blocks;         // of a row: the cluster
+
+  __host__ __device__ int warps() const { return units < kLongWarps ? units : kLongWarps; }
+};
+
+// Leaves a unit's part in every block of the row.
+template <class Part>
+__device__ __forceinline__ void share_part(Part* place, Part part, int blocks) {
+  const int lane = threadIdx.x % kWarp;
+#if __CUDA_ARCH__ >= 900
+  if (blocks > 1) {
+    if (lane < blocks) *cooperative_groups::this_cluster().map_shared_rank(place, lane) = part;
+    return;
+  }
+#endif
+  if (lane == 0) *place = part;
+}
+
+// What join(parts, n), for up to kWarp by a warp, makes of more, by all warps of a block; every
+// thread has it. of_groups: room for a part for each kWarp.
+template <class Part, class Join>
+__device__ __forceinline__ Part join_by_block(const Part* parts, int count, Part* of_groups,
+                                              Join&& join) {
+  const int warp = threadIdx.x / kWarp, groups = (count + kWarp - 1) / kWarp;
+  if (warp < groups) {
+    const Part part = join(parts + warp * kWarp, min(kWarp, count - warp * kWarp));
+    if (threadIdx.x % kWarp == 0) of_groups[warp] = part;
+  }
+  __syncthreads();
+  return join(of_groups, groups);
+}
+
+// ChunkTree of a warp, all of whose lanes add the same: its partial sums stand in shared memory.
+template <class Part>
+class WarpTree {
+ public:
+  static constexpr int kLevels = 48;
+
+  __device__ explicit WarpTree(Part* partial) : partial_(partial) {}
+  __device__ void add(Part part) {
+    int level = 0;
+    for (; count_ >> level & 1; ++level) part = partial_[level] + part;
+    __syncwarp();
+    partial_[level] = part;
+    __syncwarp();
+    ++count_;
+  }
+  __device__ Part total() const {
+    Part part{};
+    for (int level = 0; count_ >> level != 0; ++level)
+      if (count_ >> level & 1) part = partial_[level] + part;
+    return part;
+  }
+
+ private:
+  Part* partial_;
+  std::uint64_t count_ = 0;
+};
+
+// The plan for long rows: as many blocks a row as give each warp one unit, up to `largest`. `fixed`
+// bytes of shared memory are spoken for; a chunk that waits takes `chunk`.
+inline LongRows plan_long(std::int64_t length, std::size_t fixed, std::size_t chunk, int largest,
+                          int device) {
+  LongRows plan{};
+  plan.chunks = (length + kFoldChunk - 1) / kFoldChunk;
+  plan.unit = 1;
+  while ((plan.chunks + plan.unit - 1) / plan.unit > kLongUnits) plan.unit *= 2;
+  plan.units = static_cast<int>((plan.chunks + plan.unit - 1) / plan.unit);
+  plan.blocks = 1;
+  while (plan.blocks < largest && plan.units > kLongWarps * plan.blocks) plan.blocks *= 2;
+  const std::int64_t all = std::int64_t{plan.warps()} * plan.blocks;
+  const std::int64_t of_warp = (plan.units + all - 1) / all * plan.unit;
+  const std::int64_t room = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device) -
+                            static_cast<std::int64_t>(fixed);
+  plan.waiting = static_cast<int>(std::min<std::int64_t>(
+      {of_warp, room / (plan.warps() * static_cast<std::int64_t>(chunk)), kMostWaiting}));
+  return plan;
+}
+
+// Launches kernel(job, plan), in clusters as large as the device has room for.
+template <class Kernel, class Job>
+void launch_long_rows(Kernel kernel, const Job& job, std::size_t fixed, std::size_t chunk,
+                      Execution& execution) {
+  const int device = execution.device.index;
+  for (int largest = largest_cluster(device);; largest /= 2) {
+    const LongRows plan = plan_long(job.rows.length, fixed, chunk, largest, device);
+    const auto threads = static_cast<unsigned>(plan.warps() * kWarp);
+    const std::size_t shared =
+        fixed + chunk * static_cast<std::size_t>(plan.warps() * plan.waiting);
+    if (plan.blocks > 1 && active_clusters(kernel, threads, shared, plan.blocks, device) == 0)
+      continue;
+    const std::int64_t rows = std::min<std::int64_t>(job.rows.rows, 1 << 26);
+    return launch_rows(execution, kernel, grid_of(rows * plan.blocks), threads, shared, plan.blocks,
+                       job, plan);
+  }
+}
+
+}  // namespace twinops

@@ -1,0 +1,13 @@
+#include "kernels_cuda/softmax/grad_dispatch.cuh"
+#include "kernels_cuda/softmax/strided.hpp"
+
+namespace twinops {
+
+template <>
+void run_cuda<LogSoftmaxGrad>(const SoftmaxGradArguments& arguments, Execution& execution) {
+  for_few_axes<kFewAxes>(arguments, [&](const SoftmaxGradArguments& part) {
+    if (!run_softmax_grad_across(true, part, execution)) run_softmax_grad<true>(part, execution);
+  });
+}
+
+}  // namespace twinops

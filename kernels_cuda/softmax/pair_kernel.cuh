@@ -1,0 +1,167 @@
+// The kernel of softmax and log_softmax with two chunks a warp, the first of which waits in shared
+// memory. It comes to lie where its weights will wait; of 16-bit types, the second one has room
+// there as well. Work begins when the first chunk is there: blocks that waited for both, and at the
+// first barrier for all that was on its way, stood still for 4 of 80 microseconds (bfloat16 at
+// 32768, with widen_share's kLast 0.84 to 0.87 of the copy rate).
+//
+// A block or a cluster has one row; a team, which must be there at once, takes row after row, the
+// next one on its way while the rest of this one is stored. Clusters did so until 2026-11-26. But
+// rows that are dealt out beforehand take some multiprocessors a tenth longer than others, and what
+// one cluster waits for the others of a multiprocessor hide as well as its own next row does:
+// bfloat16 on an H100 at 10 305, 17 001, 32 001 and 48 001 columns 0.90, 0.87, 0.89, 0.89 of the
+// copy rate, and now 0.98. In 16 bits that also left registers for a store of fewer instructions
+// (Share::store_mostly_full(), NextChunk's kByLanes): 853 and 824 a chunk at 10 305.
+//
+// Tried and left: both chunks on their way at once in float32 (33 001 columns 0.99 to 0.92, by the
+// shared memory that takes); no work for a chunk that is nobody's, which costs all others two
+// instructions and registers (on an H200 0.01 less where no warp is idle, and blocks are chosen so
+// that few are); a chunk's last elements in code of their own (10 305 columns 0.86 to 0.85).
+#pragma once
+
+#include "kernels_cuda/rows/async_copy.cuh"
+#include "kernels_cuda/rows/block_scope.cuh"
+#include "kernels_cuda/rows/plan.cuh"
+#include "kernels_cuda/rows/remainder.cuh"
+#include "kernels_cuda/rows/smem_stash.cuh"
+#include "kernels_cuda/softmax/softmax_op.cuh"
+
+namespace twinops {
+
+// A block's shared memory after the parts.
+template <class Job, class S>
+struct PairRoom {
+  using In = typename Job::In;
+  using Waiting = WaitingChunk<In, S>;
+  using Next = NextChunk<In, S>;
+  static constexpr bool kFetchSecond = sizeof(In) == 2;
+
+  static constexpr std::size_t bytes(std::size_t warps) {
+    return Waiting::bytes(warps) + (kFetchSecond ? Next::bytes(warps) : 0);
+  }
+};
+
+// What a row has: a block, a cluster or a team.
+template <class F>
+using BlockOfRow = BlockParts<SoftmaxPart<F>, SoftmaxRow<F>>;
+template <class F>
+using ClusterOfRow = RowParts<SoftmaxPart<F>, SoftmaxRow<F>>;
+template <class F>
+using TeamOfRow = TeamParts<SoftmaxPart<F>, SoftmaxRow<F>>;
+
+template <bool kLog, class Job, class S, template <class> class OfRow>
+__global__ void __launch_bounds__(Job::kMostWarps* kWarp)
+    softmax_pair_kernel(const __grid_constant__ Job job, const __grid_constant__ ChunkRows plan) {
+  using F = typename Job::F;
+  using In = typename Job::In;
+  using Room = PairRoom<Job, S>;
+  using Waiting = typename Room::Waiting;
+  using Next = typename Room::Next;
+  constexpr bool kStays = OfRow<F>::kStays, kOneAxis = OfRow<F>::kOneAxis;
+  TWINOPS_DYNAMIC_SHARED(memory);
+  OfRow<F> parts(memory, plan);
+  unsigned char* const room = memory + parts.bytes(plan.chunks);
+  const Waiting waiting(room);
+  const int warp = kStays ? 0 : warp_of_all_lanes(), first = parts.block_of_row() * 2 * plan.warps;
+  const int rows = static_cast<int>(job.rows.rows), length = static_cast<int>(job.rows.length);
+  const auto chunk_of = [&](int half) {
+    return first + half * plan.warps + (kStays ? warp_anew() : warp);
+  };
+  const auto from = [&](const auto& row, int chunk) {
+    return job.x + row.of[1] + chunk * kFoldChunk;
+  };
+  const auto share_of = [&](const In* from, int chunk) {
+    const int lane = S::kRagged ? lane_anew() : threadIdx.x % kWarp;
+    return S(from, length - chunk * kFoldChunk, lane);
+  };
+  const auto next_of = [&](int half) {
+    return half == 0 ? Next(room, Waiting::kOfWarp) : Next(room + Waiting::bytes(plan.warps));
+  };
+  const auto fetch = [&](const auto& row, int half) {
+    const int chunk = chunk_of(half);
+    const In* const at = from(row, chunk);
+    next_of(half).fetch(share_of(at, chunk), at, job.x_end, length - chunk * kFoldChunk);
+  };
+
+  int r = parts.first_row(), turn = 0;
+  auto starts = row_starts<kOneAxis>(job.rows.outer, r);
+  fetch(starts, 0);
+  if constexpr (Room::kFetchSecond) {
+    __pipeline_commit();
+    fetch(starts, 1);
+    __pipeline_commit();
+  }
+  parts.begin();
+#pragma unroll 1
+  while (true) {
+    [[maybe_unused]] int after = 0;
+    [[maybe_unused]] decltype(starts) starts_after;
+    if constexpr (kStays) {
+      after = r + parts.rows_at_once();
+      starts_after = row_starts<kOneAxis>(job.rows.outer, after);
+    }
+    const auto fetch_after = [&](int half) {
+      if constexpr (kStays)
+        if (after < rows) fetch(starts_after, half);
+    };
+    F x[S::kElements], first_max = F(0), max = F(0), shift = F(0);
+    SoftmaxRow<F> row;
+    while (true) {
+#pragma unroll 1
+      for (int half = 0; half < 2; ++half) {
+        if (half != 0) {
+          waiting.put(x);
+          first_max = max;
+        }
+        const int chunk = chunk_of(half);
+        const In* const at = from(starts, chunk);
+        const S share = share_of(at, chunk);
+        Pack<In, S::kPack> packs[S::kElements / S::kPack];
+        if ((!kMeetsFar<Job> || shift == F(0)) && (half == 0 || Room::kFetchSecond)) {
+          constexpr bool kByLanes = sizeof(In) == 2 && !kStays;
+          const bool but_last = Room::kFetchSecond && turn == 0 && half == 0;
+          next_of(half).template take<kByLanes>(share, kPad<In>, packs, but_last);
+          if (half != 0) fetch_after(half);
+        } else {
+          share.load(at, 1, kPad<In>, packs);
+        }
+        if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
+        LaneRange<F> range = widen_share<S, true>(packs, true, x);
+        if constexpr (kMeetsFar<Job>) range = moved<S>(range, shift, x);
+        max = greatest_of_lanes<kWarp>(range.max);
+        const F sum = weigh<kLog, S, In>(x, max, range.min, sizeof(In) == 2 && share.left() == 0);
+        parts.bring(turn, chunk, {max, sum});
+      }
+      row = parts.joined(turn++, join_pairs<F>, finish_row<kLog, In, F>);
+      if (!kMeetsFar<Job> || kind_of_row(row.max) != RowKind::far) break;
+      shift = row.max;
+    }
+    const auto room_for_edges = [&] {
+      if constexpr (kStays)
+        return nullptr;
+      else
+        return waiting.beyond();
+    }();
+#pragma unroll 1
+    for (int half = 1; half >= 0; --half) {
+      const int chunk = chunk_of(half);
+      if (half == 0) {
+        waiting.get(x);
+        max = first_max;
+        fetch_after(half);
+      }
+      store_share<kLog>(job, share_of(from(starts, chunk), chunk),
+                        starts.of[0] + chunk * kFoldChunk, 1, x, row.max,
+                        last_of_chunk<kLog>(row, max), room_for_edges);
+    }
+    if constexpr (kStays) {
+      if (after >= rows) break;
+      r = after;
+      starts = starts_after;
+    } else {
+      break;
+    }
+  }
+  parts.leave();
+}
+
+}  // namespace twinops

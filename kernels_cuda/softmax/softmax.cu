@@ -1,0 +1,13 @@
+#include "kernels_cuda/softmax/dispatch.cuh"
+#include "kernels_cuda/softmax/strided.hpp"
+
+namespace twinops {
+
+template <>
+void run_cuda<Softmax>(const SoftmaxArguments& arguments, Execution& execution) {
+  for_few_axes<kFewAxes>(arguments, [&](const SoftmaxArguments& part) {
+    if (!run_softmax_across(false, part, execution)) run_softmax<false>(part, execution);
+  });
+}
+
+}  // namespace twinops

@@ -1,0 +1,138 @@
+// What the kernels of softmax_grad and log_softmax_grad do with a lane's share of a chunk of y and
+// of dy: read it, add up its terms, and store the gradients.
+#pragma once
+
+#include "kernels_cuda/rows/fold.cuh"
+#include "kernels_cuda/rows/lane_io.cuh"
+#include "kernels_cuda/softmax/split_axes.cuh"
+#include "numerics/softmax.hpp"
+
+namespace twinops {
+
+template <class In, class Out, int kAxes = kFewAxes>
+struct GradJob {
+  const In* y;
+  const In* dy;
+  const In* y_end;
+  const In* dy_end;
+  Out* dx;
+  Rows<3, kAxes> rows;
+  compute_t<In> scale;
+
+  // The same of rows that lie along no more than one axis.
+  GradJob<In, Out, 1> in_one_axis() const {
+    return {y, dy, y_end, dy_end, dx, in_axes<1>(rows), scale};
+  }
+};
+
+// Not inlined: it is rare, and would be most of a kernel's code.
+template <class In, class F>
+__device__ __noinline__ F any_log_softmax_grad(F y, F dy, F sum, F scale) {
+  return softmax_grad<true, In>(y, dy, sum, scale);
+}
+
+// The greatest |y| of words, NaN if one is: of 16 bits with two elements, or of one float32.
+template <class In>
+class GreatestSize {
+ public:
+  __device__ __forceinline__ void take(std::uint32_t word) {
+    if constexpr (sizeof(In) == 4)
+      most_ = max(most_, word & 0x7fffffffu);
+    else
+      most_ = greater_two<In>(most_, word & 0x7fff7fffu);
+  }
+  __device__ __forceinline__ float value() const {
+    if constexpr (sizeof(In) == 4) {
+      return __uint_as_float(most_);
+    } else {
+      const float2 of = widen_two(most_, In{});
+      return greatest_or_nan(of.x, of.y);
+    }
+  }
+
+ private:
+  std::uint32_t most_ = 0;  // as bits, of which those of a NaN are the greatest
+};
+
+// A lane's share of a chunk of y and dy, as it is stored; 0 beyond the row.
+template <class In, class S>
+struct GradShare {
+  using F = compute_t<In>;
+  static constexpr int V = S::kPack, R = S::kElements / V;
+  Pack<In, V> y[R], dy[R];
+
+  __device__ __forceinline__ void load(const S& share, const In* y_at, std::int64_t y_step,
+                                       const In* dy_at, std::int64_t dy_step) {
+    if (share.all_whole()) {
+      share.load_whole(y_at, y);
+      share.load_whole(dy_at, dy);
+    } else {
+      share.load_checked(y_at, y_step, In{}, y);
+      share.load_checked(dy_at, dy_step, In{}, dy);
+    }
+  }
+  // The first of V gradients of pack r, and the next ones.
+  template <class Of>
+  __device__ __forceinline__ void each(int r, Of&& of) const {
+    F ys[V], dys[V];
+    widen_pack(y[r], ys);
+    widen_pack(dy[r], dys);
+#pragma unroll
+    for (int e = 0; e < V; ++e) of(e, ys[e], dys[e]);
+  }
+  template <bool kLog>
+  __device__ __forceinline__ F sum() const {
+    F terms[R * V];
+#pragma unroll
+    for (int r = 0; r < R; ++r)
+      each(r, [&](int e, F y, F dy) { terms[r * V + e] = grad_term<kLog, F>(y, dy); });
+    return fold_lanes<S::kLanes, R, V>(terms);
+  }
+  // Else what was widened for the sum stays in registers, of which that takes two times as many.
+  template <bool kLog>
+  __device__ __forceinline__ void forget() {
+    if constexpr (V > 1 && sizeof(In) == 2) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        if constexpr (!kLog) forget_pack(y[r]);
+        forget_pack(dy[r]);
+      }
+    }
+  }
+  template <bool kLog, bool kInTurn = false, bool kAnew = false, class Out>
+  __device__ __forceinline__ void store(const S& share, Out* at, std::int64_t step, F sum,
+                                        F scale) const {
+    const auto store_by = [&](auto&& grad_of) {
+      share.template store<false, kInTurn, kAnew>(at, step, [&](int r, F(&dx)[V]) {
+        each(r, [&](int e, F y, F dy) { dx[e] = grad_of(y, dy); });
+      });
+    };
+    const auto whole = [&](F y, F dy) { return softmax_grad<kLog, In, F>(y, dy, sum, scale); };
+    // Half of a row's instructions would go into the whole exp(). Float32, share of the copy rate
+    // with it throughout and so: 1025 columns 0.78 and 0.85, 8193 0.91 and 1.00, 100 001 0.91 and
+    // 0.96, 262 144 0.89 and 0.92; only 50 257 lost, 0.94 to 0.93.
+    if constexpr (!kLog || sizeof(In) * V < 4 || sizeof(In) == 8)
+      store_by(whole);
+    else if (__all_sync(kAllLanes, y_magnitude() <= ExpTable<F>::kNormal))
+      store_by([&](F y, F dy) { return normal_log_softmax_grad<In>(y, dy, sum, scale); });
+    else if constexpr (sizeof(In) == 4)
+      store_by(whole);
+    else
+      store_by([&](F y, F dy) { return any_log_softmax_grad<In>(y, dy, sum, scale); });
+  }
+
+ private:
+  __device__ __forceinline__ F y_magnitude() const {
+    GreatestSize<In> most;
+#pragma unroll
+    for (int r = 0; r < R; ++r)
+      if constexpr (sizeof(y[r]) == 4)
+        most.take(bit_cast<std::uint32_t>(y[r]));
+      else
+        for (const std::uint32_t word : {y[r].words.x, y[r].words.y, y[r].words.z, y[r].words.w})
+          most.take(word);
+    return most.value();
+  }
+};
+
+}  // namespace twinops

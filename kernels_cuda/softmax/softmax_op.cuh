@@ -1,0 +1,183 @@
+// What the kernels of softmax and log_softmax do with a lane's share of a chunk, once it is read
+// (softmax_load.cuh): weigh it, join it with the row's other chunks, and store what it becomes.
+#pragma once
+
+#include "kernels_cuda/rows/fold.cuh"
+#include "kernels_cuda/softmax/load.cuh"
+
+namespace twinops {
+
+// The sum of a chunk's weights under its maximum. x becomes the weights, unless it is kept. min: of
+// the lane. none: the warp has no elements; their weights are nobody's. Said of 16-bit types, where
+// instructions are the limit; in float32 the branch spilled registers (log_softmax 0.58 at 50257).
+// is_of_row(i): whether x[i] counts, which min is then the least of; else it is the pad.
+struct EveryElement {
+  __device__ __forceinline__ constexpr bool operator()(int) const { return true; }
+};
+template <bool kKeepX, class S, class In, class F, class IsOfRow = EveryElement>
+__device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min, bool none = false,
+                                   IsOfRow&& is_of_row = {}) {
+  constexpr int V = S::kPack, R = S::kElements / V;
+  F s[V];
+  const auto weigh_by = [&](auto&& weight_of) {  // and fold at once: all weights are too many
+    if constexpr (kKeepX) {                      // place by place, which spills less where x stays
+#pragma unroll
+      for (int e = 0; e < V; ++e) {
+        F w[R];
+#pragma unroll
+        for (int r = 0; r < R; ++r) w[r] = weight_of(r * V + e);
+        fold_places<R, 1>(w);
+        s[e] = w[0];
+      }
+    } else {
+      F w[S::kElements];
+#pragma unroll
+      for (int i = 0; i < S::kElements; ++i) x[i] = w[i] = weight_of(i);
+      fold_places<S::kElements, V>(w);
+#pragma unroll
+      for (int e = 0; e < V; ++e) s[e] = w[e];
+    }
+  };
+  const F magic = weight_magic(max);
+  if (sizeof(In) == 2 && V > 1 && __all_sync(kAllLanes, weight_is_normal(min, magic))) {
+    weigh_by([&](int i) { return is_of_row(i) ? normal_weight<In>(x[i], magic) : F(0); });
+  } else if (none) {
+    return F(0);
+  } else {
+    const WeightScale<F> scale = weight_scale(max);
+    weigh_by([&](int i) { return weight<In>(x[i], scale); });
+  }
+  return fold_over_lanes<S::kLanes>(s);
+}
+
+// What every element of a row takes: the row's maximum and, of its sum, the inverse or (kLog) the
+// logarithm.
+template <class F>
+struct SoftmaxRow {
+  F max, last;
+};
+template <bool kLog, class In, class F>
+__device__ __forceinline__ SoftmaxRow<F> finish_row(SoftmaxPart<F> row) {
+  return {row.max, kLog ? log_of_sum<In>(row) : F(1) / row.sum};
+}
+
+// What the parts of a warp's lanes make, and what `count` neighbours in memory, up to kWarp; every
+// lane has it.
+template <class F>
+__device__ __forceinline__ SoftmaxPart<F> join_lanes(SoftmaxPart<F> part) {
+  SoftmaxPart<F> row{greatest_of_lanes<kWarp>(part.max), F(0)};
+  row.sum = fold_neighbours(part.sum_under(row.n()));
+  return row;
+}
+template <class F>
+__device__ __forceinline__ SoftmaxPart<F> join_parts(const SoftmaxPart<F>* parts, int count) {
+  const int i = threadIdx.x % kWarp;
+  return join_lanes(i < count ? parts[i] : SoftmaxPart<F>{});
+}
+
+// The same of up to 2 * kWarp, two a lane.
+template <class F>
+__device__ __forceinline__ SoftmaxPart<F> join_pairs(const SoftmaxPart<F>* parts, int count) {
+  const int i = 2 * (threadIdx.x % kWarp);
+  const SoftmaxPart<F> left = i < count ? parts[i] : SoftmaxPart<F>{};
+  const SoftmaxPart<F> right = i + 1 < count ? parts[i + 1] : SoftmaxPart<F>{};
+  SoftmaxPart<F> row{greatest_of_lanes<kWarp>(greatest_or_nan(left.max, right.max)), F(0)};
+  row.sum = fold_neighbours(left.sum_under(row.n()) + right.sum_under(row.n()));
+  return row;
+}
+
+// The same of up to 4 * kWarp, up to four a lane.
+template <class F>
+__device__ __forceinline__ SoftmaxPart<F> join_many(const SoftmaxPart<F>* parts, int count) {
+  const int of_lane = count <= kWarp ? 1 : count <= 2 * kWarp ? 2 : 4;
+  const int i = of_lane * static_cast<int>(threadIdx.x % kWarp);
+  SoftmaxPart<F> mine[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+    mine[k] = k < of_lane && i + k < count ? parts[i + k] : SoftmaxPart<F>{};
+  const F left = greatest_or_nan(mine[0].max, mine[1].max);
+  const F right = greatest_or_nan(mine[2].max, mine[3].max);
+  SoftmaxPart<F> row{greatest_of_lanes<kWarp>(greatest_or_nan(left, right)), F(0)};
+  F sums[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) sums[k] = mine[k].sum_under(row.n());
+  row.sum = fold_neighbours((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  return row;
+}
+
+// The row that a warp's chunk is part of, by join(part of the chunk, shift). load(x) reads the
+// chunk, which then becomes its weights, unless it is kept. Where the row's maximum is out of
+// reach, all begin again, with elements from which it is taken, the shift. none: the warp has no
+// chunk.
+template <bool kKeepX, class S, class Job, class F, class Load, class Join>
+__device__ __forceinline__ SoftmaxRow<F> settle(F (&x)[S::kElements], F& max, bool none,
+                                                Load&& load, Join&& join) {
+  F shift = F(0);
+#pragma unroll 1
+  while (true) {
+    LaneRange<F> range = load(x);
+    if constexpr (kMeetsFar<Job>) range = moved<S>(range, shift, x);
+    max = greatest_of_lanes<S::kLanes>(range.max);
+    const F sum = weigh<kKeepX, S, typename Job::In>(x, max, range.min, none);
+    const SoftmaxRow<F> row = join(SoftmaxPart<F>{max, sum}, shift);
+    if (!kMeetsFar<Job> || kind_of_row(row.max) != RowKind::far) return row;
+    shift = row.max;
+  }
+}
+
+// What the elements of a chunk of this maximum take, or (kLog) of any.
+template <bool kLog, class F>
+__device__ __forceinline__ F last_of_chunk(SoftmaxRow<F> row, F max) {
+  return kLog ? row.last : softmax_factor(row.max, row.last, max);
+}
+
+// Stores the same value, NaN or not, in all of a share. Rows that are not simple may well be masked
+// out throughout.
+template <class Job, class S, class F>
+__device__ __forceinline__ void store_special(const Job& job, const S& share, std::int64_t at,
+                                              std::int64_t step, F value) {
+  if constexpr (!Job::kSimple) {
+    if constexpr (kMaskInPacks<S>)
+      return share.store(job.out + at, step, [&](int, F(&y)[S::kPack]) {
+#pragma unroll
+        for (int e = 0; e < S::kPack; ++e) y[e] = value;
+      });
+  }
+  fill_share(job.out + at, step, share.left(), share.lane(), S::kLanes,
+             narrow<typename Job::Out>(value));
+}
+
+// Stores a share of a row at out + at, of what value(r, x) gives for pack r: the row's elements
+// (kLog) or their weights. room: of Share::store_mostly_full(), which ragged shares take if there
+// is one.
+template <bool kLog, class S, class Job, class F, class Value, class Room = std::nullptr_t>
+__device__ __forceinline__ void store_values(const Job& job, S share, std::int64_t at,
+                                             std::int64_t step, Value&& value, F row_max, F last,
+                                             Room room = nullptr) {
+  const RowKind kind = kind_of_row(row_max);
+  if (kind != RowKind::ordinary) {
+    store_special(job, share, at, step, special_row<F>(kind, job.masked_is_zero, kLog));
+    share.cut_to(0);  // which goes on beside the others of its warp
+  }
+  const auto pack = [&](int r, F(&y)[S::kPack]) {
+    value(r, y);
+#pragma unroll
+    for (int e = 0; e < S::kPack; ++e) y[e] = kLog ? log_softmax(y[e], row_max, last) : y[e] * last;
+  };
+  if constexpr (!std::is_null_pointer_v<Room>)
+    if constexpr (S::kRagged)
+      return share.template store_mostly_full<true>(job.out + at, pack, room);
+  share.template store<true>(job.out + at, step, pack);
+}
+template <bool kLog, class S, class Job, class F, class Room = std::nullptr_t>
+__device__ __forceinline__ void store_share(const Job& job, const S& share, std::int64_t at,
+                                            std::int64_t step, const F (&x)[S::kElements],
+                                            F row_max, F last, Room room = nullptr) {
+  const auto value = [&](int r, F(&y)[S::kPack]) {
+#pragma unroll
+    for (int e = 0; e < S::kPack; ++e) y[e] = x[r * S::kPack + e];
+  };
+  store_values<kLog>(job, share, at, step, value, row_max, last, room);
+}
+
+}  // namespace twinops

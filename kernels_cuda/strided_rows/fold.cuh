@@ -1,0 +1,135 @@
+// Folds and maxima over rows that lie across memory: over registers, lanes and warps of a chunk,
+// and over a row's chunks, in one block or a cluster of them.
+#pragma once
+
+#include "kernels_cuda/rows/fold.cuh"
+#include "kernels_cuda/strided_rows/lanes.cuh"
+
+namespace twinops {
+
+// The fold over registers of what term(k, s) gives for register k: by halves of the power of two
+// that K is or would be, the top index bit first, as a recursion that keeps few sums at a time.
+template <int K, int V, int k = 0, int kCount = 1, class F, class Term>
+__device__ __forceinline__ void fold_registers(F (&s)[V], Term&& term) {
+  if constexpr (kCount >= K) {
+    term(k, s);
+  } else {
+    fold_registers<K, V, k, 2 * kCount>(s, term);
+    if constexpr (k + kCount < K) {
+      F upper[V];
+      fold_registers<K, V, k + kCount, 2 * kCount>(upper, term);
+#pragma unroll
+      for (int v = 0; v < V; ++v) s[v] = s[v] + upper[v];
+    }
+  }
+}
+
+// Shared memory of the warps that share a chunk: what each has of every row, and what that makes.
+template <class F>
+struct AcrossRoom {
+  F* of_warps;  // [row][warp], a place between rows
+  F* joined;    // [row]
+};
+
+// Joins what lanes have of the same rows, the upper half of the places to the lower one, and so on.
+template <int N, class X, class Join>
+__device__ __forceinline__ void join_lanes_across(const AcrossPlan& plan, X (&values)[N],
+                                                  Join&& join) {
+#pragma unroll 1
+  for (int mask = kWarp / 2; mask >= plan.lanes(); mask /= 2)
+#pragma unroll
+    for (X& x : values) x = join(x, __shfl_xor_sync(kAllLanes, x, mask));
+}
+// Then what warps have. Every thread has finish of that, which one computes for all that hold the
+// row: finish.of_row(row's number in the tile, joined), or by_lanes(joined) where a warp holds all
+// of it. kDear: that is long, and one warp does it for all. All threads of the block.
+template <int V, class F, class Join, class Finish>
+__device__ __forceinline__ void join_warps_across(const AcrossPlan& plan, const AcrossPlace<V>& of,
+                                                  AcrossRoom<F> room, F (&v)[V], Join&& join,
+                                                  Finish&& finish) {
+  constexpr bool kDear = std::remove_cvref_t<Finish>::kDear;
+  if (plan.warps_log == 0) return finish.by_lanes(v);
+  const int warps = plan.warps(), rows = plan.lanes() * V, pitch = warps + 1;
+  if (of.place == 0) {
+#pragma unroll
+    for (int e = 0; e < V; ++e) room.of_warps[(of.side * V + e) * pitch + of.warp] = v[e];
+  }
+  __syncthreads();
+#pragma unroll 1
+  for (int i = of.warp * kWarp; i < rows * warps; i += warps * kWarp) {
+    const int j = i + static_cast<int>(threadIdx.x) % kWarp, row = j >> plan.warps_log;
+    F x = F(0);
+    if (row < rows) x = room.of_warps[row * pitch + (j & (warps - 1))];
+#pragma unroll 1
+    for (int mask = warps / 2; mask > 0; mask /= 2)
+      x = join(x, __shfl_xor_sync(kAllLanes, x, mask));
+    if ((j & (warps - 1)) == 0 && row < rows) room.joined[row] = kDear ? x : finish.of_row(row, x);
+  }
+  __syncthreads();
+  if constexpr (kDear) {
+    for (int row = threadIdx.x; row < rows; row += blockDim.x)
+      room.joined[row] = finish.of_row(row, room.joined[row]);
+    __syncthreads();
+  }
+#pragma unroll
+  for (int e = 0; e < V; ++e) v[e] = room.joined[of.side * V + e];
+}
+
+// What join_warps_across() finishes with where nothing is to be done.
+struct JoinedAsItIs {
+  static constexpr bool kDear = false;
+  template <class F, int V>
+  __device__ __forceinline__ void by_lanes(F (&)[V]) const {}
+  template <class F>
+  __device__ __forceinline__ F of_row(int, F x) const {
+    return x;
+  }
+};
+
+// Parts of chunks go to every block of the cluster. arrive(): once before, as early as can be, so
+// that all blocks are known to be there.
+__device__ __forceinline__ void arrive_across(const AcrossPlan& plan) {
+#if __CUDA_ARCH__ >= 900
+  if (plan.blocks > 1) cluster_arrive_relaxed();
+#endif
+}
+__device__ __forceinline__ void wait_across(const AcrossPlan& plan) {
+#if __CUDA_ARCH__ >= 900
+  if (plan.blocks > 1) cluster_wait();
+#endif
+}
+template <class Part>
+__device__ __forceinline__ void send_across(const AcrossPlan& plan, Part* place, Part part) {
+#if __CUDA_ARCH__ >= 900
+  if (plan.blocks > 1) {
+#pragma unroll 1
+    for (int block = 0; block < plan.blocks; ++block)
+      *cooperative_groups::this_cluster().map_shared_rank(place, block) = part;
+    return;
+  }
+#endif
+  *place = part;
+}
+
+// The rows of a tile, one a warp, whose chunks' parts have come to shared memory; up to kWarp *
+// kWarp chunks. of_chunk(row, chunk) gives a part, join(part of each lane) what they make.
+template <class Part, class OfChunk, class Join, class Take>
+__device__ __forceinline__ void join_chunks_across(const AcrossPlan& plan, int rows,
+                                                   OfChunk&& of_chunk, Join&& join, Take&& take) {
+  const int lane = threadIdx.x % kWarp;
+#pragma unroll 1
+  for (int row = static_cast<int>(threadIdx.x) / kWarp; row < rows;
+       row += static_cast<int>(blockDim.x) / kWarp) {
+    Part of_group{};
+#pragma unroll 1
+    for (int first = 0; first < plan.chunks; first += kWarp) {
+      const int chunk = first + lane;
+      const Part part = join(chunk < plan.chunks ? of_chunk(row, chunk) : Part{});
+      if (lane == first / kWarp) of_group = part;
+    }
+    if (plan.chunks > kWarp) of_group = join(of_group);
+    if (lane == 0) take(row, of_group);
+  }
+}
+
+}  // namespace twinops

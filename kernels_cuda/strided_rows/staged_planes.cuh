@@ -1,0 +1,105 @@
+// Rows that lie across memory and do not move as one (across_rows.cuh), on their way through a
+// block's shared memory. A plane is what the rows that lie side by side hold, one run of memory
+// from [n, 0, 0] to [n, length, inner]; a block has a few. What travels is 16 bytes at a time
+// whatever the inner size (staged_rows.cuh), and a warp has rows to itself.
+//
+// Share of the copy rate, element by element from global memory and so, of an inner size of 49:
+// float32's softmax of 21 columns 0.76 and 0.94, 64 0.56 and 0.99, 128 0.56 and 0.98, softmax_grad
+// 0.90 and 0.99, 0.77 and 1.03, 0.76 and 1.02; float16's 0.66 and 0.74, 0.71 and 0.81, 0.64 and
+// 0.81, softmax_grad 0.59 and 0.82, 0.71 and 0.87, 0.71 and 0.85. How many planes a block has
+// counts for as much: of 64 columns of float16 one gives 0.61, two 0.74, four 0.82, six 0.79, and
+// to ask for few lanes without a row is worse than to ask for bytes. Planes of 39 KB gain little
+// (200 columns of float32 0.56 to 0.60) or lose (softmax_grad 0.86 to 0.67), as blocks get few. In
+// 16 bits a thread with more than 40 elements of a row is slow (128 columns, 64 of them, 0.64 to
+// 0.60), and of the logarithm's gradient more than 24 (bfloat16 at 128 columns 0.76 to 0.66).
+#pragma once
+
+#include "kernels_cuda/rows/staged_rows.cuh"
+#include "kernels_cuda/strided_rows/lanes.cuh"
+
+namespace twinops {
+
+// What one block works on.
+struct StagedPlanes {
+  template <int N, int kAxes>
+  __device__ __forceinline__ StagedPlanes(const Rows<N, kAxes>& all, int planes)
+      : inner(static_cast<int>(all.outer.size[all.outer.rank - 1])),
+        plane(static_cast<int>(all.length) * inner) {
+    const std::int64_t first = std::int64_t{blockIdx.x} * planes;
+    const std::int64_t left = all.rows - first * inner;
+    rows = static_cast<int>(min(left, std::int64_t{planes} * inner));
+    begin = first * plane;
+    count = rows * static_cast<int>(all.length);
+  }
+  // Calls f(place, start) for the rows of each tile, one after the other for a warp. start: where
+  // this lane's row begins, from `begin` on.
+  template <class F>
+  __device__ __forceinline__ void for_each_tile(const AcrossPlan& plan, F&& f) const {
+#pragma unroll 1
+    for (int tile = threadIdx.x / kWarp; tile << plan.lanes_log < rows;
+         tile += kShortThreads / kWarp) {
+      const AcrossPlace<1> of(plan, tile, rows);
+      const auto n = static_cast<int>(plan.by_inner.quotient(of.row));
+      f(of, n * (plane - inner) + static_cast<int>(of.row));
+    }
+  }
+
+  int inner, plane;    // elements side by side, and of a plane
+  int rows;            // of the block
+  std::int64_t begin;  // its first element
+  int count;           // elements
+};
+
+// Whether rows of every operand fill planes of up to `bytes`, one after the other, and lie alike in
+// their 16 bytes.
+template <class T, int N, int kAxes>
+bool are_planes(const Rows<N, kAxes>& rows, std::int64_t bytes, const void* const (&operands)[N]) {
+  const int last = rows.outer.rank - 1;
+  const std::int64_t inner = rows.outer.size[last], plane = rows.length * inner;
+  if (last > 1 || plane > bytes / static_cast<std::int64_t>(sizeof(T))) return false;
+  const auto place = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16; };
+  for (int k = 0; k < N; ++k)
+    if (rows.step[k] != inner || rows.outer.stride[k][last] != 1 ||
+        (last == 1 && rows.outer.stride[k][0] != plane) || place(operands[k]) != place(operands[0]))
+      return false;
+  return true;
+}
+
+// For threads that hold K elements of a row, which has no more than a warp holds.
+template <int N, int kAxes>
+AcrossPlan plan_planes(const Rows<N, kAxes>& rows, int K) {
+  AcrossPlan plan{};
+  plan.by_inner = Divider(rows.outer.size[rows.outer.rank - 1]);
+  plan.chunks = plan.at_once = plan.blocks = plan.tiles = 1;
+  plan.lanes_log = 5;
+  while (rows.length > std::int64_t{K} * plan.places()) --plan.lanes_log;
+  return plan;
+}
+
+// How many planes a block takes: as near to `bytes` of an operand as they come, but fewer where a
+// multiprocessor would not have two blocks.
+template <class T, int N, int kAxes>
+int planes_of_block(const Rows<N, kAxes>& rows, std::int64_t bytes, int device) {
+  const std::int64_t inner = rows.outer.size[rows.outer.rank - 1];
+  const std::int64_t plane = rows.length * inner * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t blocks = 2 * device_attribute(cudaDevAttrMultiProcessorCount, device);
+  const std::int64_t most = rows.rows / inner / blocks;
+  return static_cast<int>(std::max<std::int64_t>(1, std::min(most, (bytes + plane / 2) / plane)));
+}
+
+// Launches kernel(job, planes), which has `operands` in shared memory; false, and nothing is done,
+// where a block has not got it.
+template <class Job>
+bool launch_planes_of(void (*kernel)(Job, int), const Job& job, int planes, int operands,
+                      Execution& execution) {
+  const std::int64_t rows = planes * job.rows.outer.size[job.rows.outer.rank - 1];
+  const std::size_t shared =
+      static_cast<std::size_t>(operands) *
+      StagedRows<typename Job::In>::bytes(static_cast<std::size_t>(rows * job.rows.length));
+  if (!has_room(shared, execution.device.index)) return false;
+  launch_rows(execution, kernel, grid_of((job.rows.rows + rows - 1) / rows), kShortThreads, shared,
+              1, job, planes);
+  return true;
+}
+
+}  // namespace twinops
