@@ -1,5 +1,5 @@
 // What every typed function of twinops is made of: errors, tensors, calls; and what the library
-// says of this machine. twinops.hpp includes it.
+// says about this machine. twinops.hpp includes this file.
 #pragma once
 
 #include <concepts>
@@ -17,6 +17,8 @@
 
 namespace twinops {
 
+// What every function throws where the C ABI returns another status than TWINOPS_OK. what() is
+// twinops_last_error(); status says whether anything may have been written (twinops_status).
 class Error : public std::runtime_error {
  public:
   Error(twinops_status status_, const std::string& message)
@@ -24,24 +26,27 @@ class Error : public std::runtime_error {
   const twinops_status status;
 };
 
+// Throws Error for any status but TWINOPS_OK.
 inline void check(twinops_status status) {
   if (status != TWINOPS_OK) throw Error(status, twinops_last_error());
 }
 
+// Where a Tensor is unless its constructor says otherwise. A GPU is DLDevice{kDLCUDA, index}.
 inline constexpr DLDevice kHost{kDLCPU, 0};
 
+// The element types.
 inline constexpr DLDataType kFloat16{kDLFloat, 16, 1};
 inline constexpr DLDataType kBfloat16{kDLBfloat, 16, 1};
 inline constexpr DLDataType kFloat32{kDLFloat, 32, 1};
 inline constexpr DLDataType kFloat64{kDLFloat, 64, 1};
-inline constexpr DLDataType kBool{6, 8, 1};
+inline constexpr DLDataType kBool{6, 8, 1};  // kDLBool, which DLPack 0.6 does not name yet
 inline constexpr DLDataType kUint8{kDLUInt, 8, 1};
 inline constexpr DLDataType kInt32{kDLInt, 32, 1};
 inline constexpr DLDataType kUint32{kDLUInt, 32, 1};
 inline constexpr DLDataType kInt64{kDLInt, 64, 1};
 inline constexpr DLDataType kUint64{kDLUInt, 64, 1};
 
-// The element type of a C++ type; 16-bit types have none of their own, so name those.
+// The element type of a C++ type. C++20 has no 16-bit floating type: name kFloat16 or kBfloat16.
 template <class T>
 constexpr DLDataType type_of() {
   if constexpr (std::is_same_v<T, bool>)
@@ -66,7 +71,15 @@ constexpr DLDataType type_of() {
                   "twinops::Tensor(data, twinops::kFloat16, shape)");
 }
 
-// A view of memory that someone else owns. Shape {} is a scalar; no strides means row-major.
+// A view of memory that someone else owns, for as long as the view is used.
+//   data     the first element, aligned to the element's size; nullptr only without elements
+//   type     one of the element types above
+//   shape    a size for each dimension, 0 or more; {} is a scalar
+//   device   where the memory is
+//   strides  for each dimension, in elements, any sign, 0 for a broadcast input; {}: row-major
+//            without gaps
+// A constructor throws if the strides are not as many as the dimensions; what else is wrong shows
+// in the call.
 class Tensor {
  public:
   Tensor(void* data, DLDataType type, std::vector<std::int64_t> shape, DLDevice device = kHost,
@@ -79,12 +92,13 @@ class Tensor {
     if (!strides_.empty() && strides_.size() != shape_.size())
       throw Error(TWINOPS_INVALID_ARGUMENT, "Tensor: expected a stride for each dimension");
   }
-  // Of constants: for inputs.
+  // A view of constants: a call in which it is an output is refused.
   Tensor(const void* data, DLDataType type, std::vector<std::int64_t> shape,
          DLDevice device = kHost, std::vector<std::int64_t> strides = {})
       : Tensor(const_cast<void*>(data), type, std::move(shape), device, std::move(strides)) {
     constant_ = true;
   }
+  // The element type is that of T: Tensor(floats, {rows, columns}).
   template <class T, class = std::enable_if_t<!std::is_void_v<T>>>
   Tensor(T* data, std::vector<std::int64_t> shape, DLDevice device = kHost,
          std::vector<std::int64_t> strides = {})
@@ -114,31 +128,42 @@ class Tensor {
   std::vector<std::int64_t> shape_, strides_;
 };
 
+// What an argument that is a list takes: any number of tensors, also none.
 using Tensors = std::vector<Tensor>;
 
-// What a call told of itself.
+// What a call says about itself; twinops_report in twinops.h.
 struct Report {
-  std::string row;       // "cpu/avx2"
-  std::string fallback;  // why what the environment asked for was not to be had; else empty
-  std::int64_t launches = 0;
-  std::uint64_t random_words = 0;
+  std::string row;                 // the kernel row taken, "cpu/avx2"
+  std::string fallback;            // why it is not what the environment asked for; else ""
+  std::int64_t launches = 0;       // kernels launched on the device; 0 on the CPU
+  std::uint64_t random_words = 0;  // 32-bit words reserved: how far the next offset moves
 };
 
-// How a call is carried out; see twinops_execution.
+// How a call is carried out; twinops_execution in twinops.h says all about each member. The
+// defaults: CUDA's default stream, OpenMP's threads, the best row, no allocator. No member changes
+// a bit of the result.
 struct Execution {
-  void* stream = nullptr;
-  int threads = 0;
-  std::string row = {};  // {}: so that other members can be named without a warning
+  void* stream = nullptr;  // a cudaStream_t of the tensors' device
+  int threads = 0;         // at most so many on the CPU; 0: TWINOPS_THREADS, or OpenMP's number
+  // The row or backend that must be taken, "cpu/avx2", "cuda"; "": the best. (= {}: so that other
+  // members can be named without a warning.)
+  std::string row = {};
+  // The host's threads in place of OpenMP's: (parallel_context, n, task, task_context).
   void (*parallel_for)(void*, std::int64_t, void (*)(void*, std::int64_t), void*) = nullptr;
   void* parallel_context = nullptr;
+  // The host's scratch memory on the tensors' device: (workspace_context, bytes, stream), and
+  // (workspace_context, memory, bytes, stream). On CUDA some calls are refused without it.
   void* (*allocate)(void*, std::size_t, void*) = nullptr;
   void (*release)(void*, void*, std::size_t, void*) = nullptr;
   void* workspace_context = nullptr;
 };
 
-// A call of any operator, by the names in its table.
+// A call of any operator by name, with arguments and attributes by the names in its table
+// (twinops_find_operator; docs/operators/). The typed functions are made of it:
+//   Call("softmax").argument("x", x).argument("out", y).attribute("axis", 0).run();
 class Call {
  public:
+  // Throws Error(TWINOPS_UNSUPPORTED) if the library has another ABI version than this header.
   explicit Call(std::string op) : op_(std::move(op)) {
     arguments_.reserve(8);
     attributes_.reserve(16);
@@ -147,10 +172,12 @@ class Call {
                                            std::to_string(twinops_abi_version()) +
                                            ", this program " + std::to_string(TWINOPS_ABI_VERSION));
   }
+  // Names are checked in run(). The shape and strides of a tensor are read there too: keep the
+  // Tensor until then.
   Call& argument(std::string name, const Tensor& tensor) {
     return argument(std::move(name), std::span(&tensor, 1));
   }
-  // The tensors' shapes are read in run(): keep them until then.
+  // A list. Throws Error(TWINOPS_INVALID_ARGUMENT) for a view of constants as an output.
   Call& argument(std::string name, std::span<const Tensor> tensors) {
     for (const Tensor& t : tensors)
       if (t.is_constant()) expect_input(name);
@@ -162,7 +189,7 @@ class Call {
   Call& attribute(std::string name, bool value) {
     return attribute({std::move(name), TWINOPS_BOOL, value, 0, {}});
   }
-  // Of 64 bits without a sign, as a seed may be, the same bits.
+  // An unsigned 64-bit number, such as a seed, keeps its bits.
   template <std::integral T>
   Call& attribute(std::string name, T value) {
     return attribute({std::move(name), TWINOPS_INT, static_cast<std::int64_t>(value), 0, {}});
@@ -180,6 +207,7 @@ class Call {
     return attribute(std::move(name), value.c_str());
   }
 
+  // Runs the operator (twinops_run); throws Error.
   Report run(const Execution& execution = {}) {
     std::vector<twinops_argument> arguments;
     arguments.reserve(arguments_.size());
@@ -240,7 +268,7 @@ class Call {
   std::vector<Attribute> attributes_;
 };
 
-// The rows of kernels that this machine can use, best first.
+// The names of the kernel rows that this machine can use, best first, "cpu/scalar" last.
 inline std::vector<std::string> available_rows() {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < twinops_row_count(); ++i)
@@ -248,7 +276,8 @@ inline std::vector<std::string> available_rows() {
   return names;
 }
 
-// Which row tensors on `device` take, and why each better one is passed over.
+// Which row a call on tensors of `device` takes, and why each better one is passed over: one line a
+// row. Throws Error for a device that is neither the CPU nor CUDA.
 inline std::string explain(DLDevice device = kHost) {
   std::size_t length = 0;
   check(twinops_explain(device, nullptr, 0, &length));

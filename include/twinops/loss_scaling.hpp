@@ -1,16 +1,30 @@
-// The loss scaling family. twinops.hpp includes it.
+// Dynamic loss scaling. twinops.hpp includes this file. The rules: docs/numerics.md, "Loss
+// scaling". Lists may hold any number of tensors, of any shapes, strides and mix of floating types.
+// Scalars are tensors of one element, on the device of the lists; the host never reads or waits for
+// them.
 #pragma once
 
 #include "twinops/call.hpp"
 
 namespace twinops {
 
-// out[i] = x[i] / scale; found_inf is set if a value is not finite.
-// docs/operators/check_finite_and_unscale.md
 struct CheckFiniteAndUnscaleOptions {
-  const char* check = "output";  // or "input": which values must be finite
-  bool reset = false;            // found_inf becomes 0 unless a value is not finite
+  // Which values must be finite: "output", those that are stored, as Paddle's GPU operator tests;
+  // "input", those that are read, as PyTorch's GradScaler tests.
+  const char* check = "output";
+  // true: found_inf becomes 0 unless a value is not finite, as Paddle's operator; false: it is set
+  // but never cleared, as PyTorch's, so that several calls can share it.
+  bool reset = false;
 };
+
+// out[i] = x[i] * (1 / scale), written whatever is found; found_inf becomes 1 if a value is
+// infinite or NaN. 1 / scale is divided in float64 and rounded to float32 (for float64 tensors:
+// kept).
+//   x          list, floating
+//   scale      float32 or float64, one element: what the loss was multiplied with
+//   out        list of as many tensors, shape and type of x[i] each; out[i] may be x[i] itself
+//   found_inf  bool, uint8 or float32, one element
+// docs/operators/check_finite_and_unscale.md
 inline Report check_finite_and_unscale(const Tensors& x, const Tensor& scale, const Tensors& out,
                                        const Tensor& found_inf,
                                        const CheckFiniteAndUnscaleOptions& options = {},
@@ -25,20 +39,32 @@ inline Report check_finite_and_unscale(const Tensors& x, const Tensor& scale, co
       .run(execution);
 }
 
-// The state of dynamic loss scaling: one-element tensors.
+// The state of dynamic loss scaling: tensors of one element.
 struct LossScaleState {
-  Tensor scale, good_steps, bad_steps;
+  Tensor scale;       // float32 or float64
+  Tensor good_steps;  // int32: finite steps since the scale changed or a value was not finite
+  Tensor bad_steps;   // int32: steps in a row with a value that is not finite
 };
 
-// out[i] = x[i], or zeros if found_inf; next becomes what follows state, which it may be.
-// docs/operators/update_loss_scaling.md
+// Names, defaults and rule are those of Paddle's update_loss_scaling. Ratios are rounded to
+// float32.
 struct UpdateLossScalingOptions {
-  int incr_every_n_steps = 1000;
-  int decr_every_n_nan_or_inf = 2;
-  double incr_ratio = 2.0;
-  double decr_ratio = 0.5;
-  bool stop_update = false;
+  int incr_every_n_steps = 1000;    // finite steps that raise the scale; 1 or more
+  int decr_every_n_nan_or_inf = 2;  // steps in a row, not finite, that lower it; 1 or more
+  double incr_ratio = 2.0;          // the scale is raised by this factor; finite, above 1
+  double decr_ratio = 0.5;          // and lowered by this one, never below 1; between 0 and 1
+  bool stop_update = false;         // true: the state stays as it is; tensors are still zeroed
 };
+
+// Takes one step of dynamic loss scaling: `next` becomes the state that follows `state`, and out[i]
+// becomes x[i], or +0 throughout if found_inf is not 0.
+//   x          list, floating: the gradients that check_finite_and_unscale has written
+//   found_inf  bool, uint8 or float32, one element
+//   state      before the step
+//   out        list of as many tensors, shape and type of x[i] each; out[i] may be x[i] itself, and
+//              finite gradients are then not touched
+//   next       after the step, scale of the type of state.scale; may be `state` itself
+// docs/operators/update_loss_scaling.md
 inline Report update_loss_scaling(const Tensors& x, const Tensor& found_inf,
                                   const LossScaleState& state, const Tensors& out,
                                   const LossScaleState& next,
