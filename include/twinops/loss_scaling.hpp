@@ -46,8 +46,8 @@ struct LossScaleState {
   Tensor bad_steps;   // int32: steps in a row with a value that is not finite
 };
 
-// Names, defaults and rule are those of Paddle's update_loss_scaling. Ratios are rounded to
-// float32.
+// Names and rule are those of Paddle's update_loss_scaling; the operator's page lists where the
+// rule differs. Ratios are rounded to float32.
 struct UpdateLossScalingOptions {
   int incr_every_n_steps = 1000;    // finite steps that raise the scale; 1 or more
   int decr_every_n_nan_or_inf = 2;  // steps in a row, not finite, that lower it; 1 or more
