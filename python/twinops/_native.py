@@ -81,6 +81,8 @@ class OperatorInfo(ctypes.Structure):
 
 
 class Argument(NamedTuple):
+    """An argument of an operator: a tensor or, if is_list, any number of them."""
+
     name: str
     doc: str
     is_output: bool
@@ -89,7 +91,8 @@ class Argument(NamedTuple):
 
 
 class Operator(NamedTuple):
-    """A line of the operator table; `attributes` maps names to defaults."""
+    """A line of the operator table: `arguments` is a tuple of Argument, `attributes` maps each
+    attribute's name to its default, a bool, int, float or str."""
 
     name: str
     doc: str
@@ -114,7 +117,7 @@ def library():
 
 
 def version():
-    """The version of the library, "0.1.0"."""
+    """The version of the library, "0.1.0". ImportError as operators()."""
     return library().twinops_version().decode()
 
 
@@ -140,7 +143,8 @@ def _operator(info):
 
 @functools.cache
 def operators():
-    """The operator table: name -> Operator."""
+    """The operator table of the library: a dict, name -> Operator. ImportError if the library is not
+    there or has another ABI version."""
     table = (
         _operator(library().twinops_operator_at(i).contents)
         for i in range(library().twinops_operator_count())

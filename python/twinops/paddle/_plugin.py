@@ -118,11 +118,17 @@ def _as_paddle_takes_it(value):
 
 
 def run(op, inputs, attributes=None):
-    """Calls an operator of the table: `run("softmax", {"x": x}, {"axis": 1})`.
+    """Calls an operator of the table (`python -m twinops info`, docs/operators/):
+    `run("softmax", {"x": x}, {"axis": 1})`.
 
-    Inputs and attributes that are left out are not there, or have their defaults. Returns the list
-    of outputs; an optional output is asked for by the attribute `<output>_type`. Works in dygraph
-    and while a static graph is being made.
+    op: its name.
+    inputs: name -> tensor, or list of tensors; one that is left out or None is not there.
+    attributes: name -> bool, int, float or str; one that is left out has its default. An optional
+        output is asked for by the attribute `<output>_type`: the name of a type, or "same" for that of
+        the first input. An output whose size the inputs do not say takes it from the attribute `k`.
+
+    Returns the list of outputs. Works in dygraph and while a static graph is being made. A name that
+    the operator does not have raises TypeError; what the library refuses raises Paddle's error.
     """
     from paddle import _C_ops
 

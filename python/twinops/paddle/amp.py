@@ -24,9 +24,10 @@ def _gradients(optimizer):
 
 
 class GradScaler(_PaddleGradScaler):
-    """paddle.amp.GradScaler, on every place and for gradients of every type. All gradients of an
-    optimizer are unscaled by one call. The scale and its counts stay on the device; the scale is never
-    below 1 and never becomes infinite."""
+    """paddle.amp.GradScaler, on every place and for floating gradients of every type; the arguments are
+    Paddle's. All gradients of an optimizer are unscaled by one call. The scale and its counts stay on
+    the device; the scale is never below 1 and never becomes infinite. For dygraph only: in a static
+    graph the constructor raises RuntimeError. The rules: docs/numerics.md, "Loss scaling"."""
 
     # Paddle's own constructor switches itself off on a CPU.
     def __init__(

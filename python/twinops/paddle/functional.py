@@ -1,8 +1,17 @@
-"""Paddle's functions, computed by twinops: names, defaults and refusals are Paddle's.
+"""Paddle's functions, computed by twinops: where Paddle has a function, its names, defaults and
+refusals are Paddle's.
 
-What a function takes beyond Paddle's arguments is by keyword only: `generator` draws from another
-random sequence than the default one; `mask` says what the backward pass of a dropout reads:
-"bits" (an eighth of a byte an element), "bytes", or None: the mask is drawn again.
+"Floating" below means float16, bfloat16, float32 or float64; tensors may have any shape.
+Results have the same bits on every CPU and GPU; docs/numerics.md has the arithmetic, and the page of
+each operator in docs/operators/ its formula and refusals. What the library refuses raises the error
+that Paddle makes of it, with the library's message; nothing has been written then.
+
+What a function takes beyond Paddle's arguments is by keyword only. Two of these arguments come again
+and again:
+
+generator: a twinops.paddle.Generator to draw from; None: the default one, which follows paddle.seed.
+mask (of a dropout): what the backward pass reads. "bits": the mask is stored, an eighth of a byte an
+    element; "bytes": a byte an element; None: it is not stored but drawn again.
 """
 
 import math
@@ -19,10 +28,6 @@ _MODES = {"upscale_in_train": "upscale_in_train", "downscale_in_infer": "downgra
 
 
 # ---- softmax -------------------------------------------------------------------------------------
-# Beyond Paddle's arguments, of v = scale * x + mask: `mask`, broadcast to x, is added, or, bool, not
-# 0 means masked out; `lengths`: how many elements of a row count; `causal`: row i sees columns 0 to
-# i + `causal_offset`; `masked_rows`: what a row that is masked out throughout gives, "nan" (as
-# Paddle) or "zeros".
 
 
 def _mask_for(x, mask):
@@ -61,7 +66,20 @@ def softmax(
     causal_offset=0,
     masked_rows="nan",
 ):
-    """paddle.nn.functional.softmax."""
+    """paddle.nn.functional.softmax: exp(v) / sum(exp(v)) along `axis`, of v = scale * x + mask.
+
+    x, axis, dtype, name: Paddle's. x is floating; dtype: x is cast to it first; None: it is not.
+    mask: broadcast to the shape of x. bool or uint8: an element that is not 0 is masked out. Numbers:
+        added; -infinity masks out; another type than x's or float32 is converted to x's. It gets no
+        gradient: one with stop_gradient=False raises ValueError where gradients are enabled.
+    lengths: int32 or int64, in the shape of x's first dimensions, one or more of those before the
+        axis: how many elements of a row count, from its first on.
+    scale: a finite number, rounded to float32 unless x is float64.
+    causal: row i sees columns 0 to i + causal_offset only; for axis -1 and two dimensions or more.
+    masked_rows: what a row gives that is masked out throughout: "nan", as Paddle, or "zeros".
+
+    Returns a tensor of the shape and type of x. docs/operators/softmax.md
+    """
     masks = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
     return _softmax("softmax", x, axis, dtype, mask, lengths, masked_rows=masked_rows, **masks)
 
@@ -80,22 +98,24 @@ def log_softmax(
     causal_offset=0,
     masked_rows="nan",
 ):
-    """paddle.nn.functional.log_softmax."""
+    """paddle.nn.functional.log_softmax: v - log(sum(exp(v))) along `axis`, of v = scale * x + mask.
+    The arguments are softmax's. docs/operators/log_softmax.md"""
     masks = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
     return _softmax("log_softmax", x, axis, dtype, mask, lengths, masked_rows=masked_rows, **masks)
 
 
 @unified
 def fused_softmax_mask(x, mask, name=None):
-    """paddle.incubate.softmax_mask_fuse: softmax(x + mask) along the last axis, on every device and
-    for every shape that broadcasts. As Paddle's, it has no gradient with respect to the mask."""
+    """paddle.incubate.softmax_mask_fuse: softmax(x + mask) along the last axis. Paddle's runs on a GPU
+    only and for [batch, heads, rows, columns]; this one on every device and for every mask that
+    broadcasts to the shape of x. As with Paddle's, the mask gets no gradient."""
     return softmax(x, mask=mask.detach())
 
 
 @unified
 def fused_softmax_mask_upper_triangle(x, name=None):
     """paddle.incubate.softmax_mask_fuse_upper_triangle: softmax along the last axis, where row i sees
-    columns 0 to i."""
+    columns 0 to i only. Paddle's runs on a GPU only, this one on every device."""
     return softmax(x, causal=True)
 
 
@@ -112,8 +132,14 @@ def softmax_dropout(
     lengths=None,
     **row_masks,
 ):
-    """dropout(softmax(x)) in one pass, bit for bit: what attention does with its scores. `mask`,
-    `lengths` and the rest are softmax's."""
+    """dropout(softmax(x)), with the bits of the two one after the other: what attention does with its
+    scores.
+
+    x, axis, mask, lengths: softmax's, and by keyword also scale, causal, causal_offset, masked_rows.
+    p, training, mode, generator: dropout's.
+
+    Returns a tensor of the shape and type of x. docs/operators/softmax_dropout.md
+    """
     inputs = {"x": x, "lengths": lengths, "mask": _mask_for(x, mask)}
     wants_gradient = paddle.is_grad_enabled() and not x.stop_gradient
     kept = {"probabilities_type": "same" if wants_gradient else "", "dropout_mask_type": "uint32"}
@@ -193,7 +219,21 @@ def dropout(
     generator=None,
     mask="bits",
 ):
-    """paddle.nn.functional.dropout."""
+    """paddle.nn.functional.dropout: drops elements with probability p and scales those that are kept.
+
+    x: floating.
+    p: 0 to 1, else ValueError; no number, TypeError.
+    axis: Paddle's: elements are dropped apart along these axes and together along the others; None:
+        every element by itself.
+    training: outside training nothing is dropped.
+    inplace: True raises NotImplementedError.
+    mode: "upscale_in_train": kept elements are multiplied with 1 / (1 - p) in training;
+        "downscale_in_infer": all elements are multiplied with 1 - p outside training.
+    generator, mask: see the top of this module.
+
+    Returns a tensor of the shape and type of x. Whether an element is dropped is a function of seed,
+    offset and the element's index alone: docs/same-mask-everywhere.md. docs/operators/dropout.md
+    """
     if isinstance(inplace, str):  # before Paddle 3.3 `mode` stood in this place
         inplace, mode = False, inplace
     if inplace:
@@ -213,22 +253,25 @@ def _channel_axes(x, data_format, rank, formats):
 
 @unified
 def dropout2d(x, p=0.5, training=True, data_format="NCHW", name=None, *, generator=None):
-    """paddle.nn.functional.dropout2d: whole channels are dropped."""
+    """paddle.nn.functional.dropout2d: drops whole channels of x, of four dimensions as data_format says
+    ("NCHW" or "NHWC"). The mask is drawn again for the gradient."""
     axes = _channel_axes(x, data_format, 4, ("NCHW", "NHWC"))
     return dropout(x, p, axes, training, generator=generator, mask=None)
 
 
 @unified
 def dropout3d(x, p=0.5, training=True, data_format="NCDHW", name=None, *, generator=None):
-    """paddle.nn.functional.dropout3d: whole channels are dropped."""
+    """paddle.nn.functional.dropout3d: drops whole channels of x, of five dimensions as data_format says
+    ("NCDHW" or "NDHWC"). The mask is drawn again for the gradient."""
     axes = _channel_axes(x, data_format, 5, ("NCDHW", "NDHWC"))
     return dropout(x, p, axes, training, generator=generator, mask=None)
 
 
 @unified
 def bitmask_dropout(x, p=0.5, axis=None, training=True, mode="upscale_in_train", *, generator=None):
-    """Dropout that gives its mask too, as ONNX Runtime's BitmaskDropout: (y, mask). The mask is int32
-    of ceil(n / 32) elements: element e is bit e % 32 of word e // 32, 1 = kept."""
+    """Dropout that returns its mask too, as ONNX Runtime's BitmaskDropout: (y, mask). Arguments and y
+    are dropout's. mask: int32 [ceil(n / 32)]; element e is bit e % 32 of word e // 32, counted from
+    the lowest bit, 1 = kept; bits beyond the last element are 0."""
     y, mask = _drop("dropout", {"x": x}, p, axis, training, mode, generator, "bits")
     mask.stop_gradient = True
     return y, mask
@@ -238,7 +281,8 @@ def bitmask_dropout(x, p=0.5, axis=None, training=True, mode="upscale_in_train",
 def fused_dropout_add(
     x, y, p=0.5, training=True, mode="upscale_in_train", name=None, *, generator=None, mask="bits"
 ):
-    """paddle.incubate.nn.functional.fused_dropout_add: dropout(x) + y in one pass."""
+    """paddle.incubate.nn.functional.fused_dropout_add: dropout(x) + y in one pass; y has the shape and
+    type of x. The other arguments are dropout's. Paddle's runs on a GPU only."""
     return bias_dropout_residual(x, None, y, p, training, mode, generator=generator, mask=mask)
 
 
@@ -254,8 +298,15 @@ def bias_dropout_residual(
     generator=None,
     mask="bits",
 ):
-    """dropout(x + bias) + residual in one pass; bias of the last dimension's shape or of x's, whose
-    gradient is then that of x."""
+    """dropout(x + bias) + residual in one pass; each sum is rounded once.
+
+    x: floating.
+    bias: None, or a tensor of the type of x and of shape [x.shape[-1]] or the shape of x.
+    residual: None, or a tensor of the shape and type of x.
+    p, training, mode, generator, mask: dropout's.
+
+    Returns a tensor of the shape and type of x. docs/operators/bias_dropout_residual.md
+    """
     inputs = {"x": x, "bias": bias, "residual": residual}
     return _drop("bias_dropout_residual", inputs, p, None, training, mode, generator, mask)[0]
 
@@ -283,22 +334,39 @@ def _fill(op, shape, seed, offset, attributes):
 
 @unified
 def philox_words(shape, seed=None, offset=0, **attributes):
-    """Random 32-bit words, as int32: those that `dropout` of this shape draws. Without a seed they
-    are the default generator's next, which says itself where to draw. Attributes are the operator's:
-    subsequence, layout, ..."""
+    """The random 32-bit words that the elements of a tensor draw (Philox4x32-10 as cuRAND uses it).
+
+    shape: of the tensor that is returned: int32, with the bits of the words.
+    seed: an integer of 64 bits; None: the default generator's next words, which says itself where to
+        draw, so that offset and other attributes of a place raise ValueError.
+    offset: words of the sequence to skip; a multiple of 4.
+    attributes: the operator's others by name, as subsequence, layout, period, global_shape, start,
+        shared_axes. docs/operators/philox_words.md
+    """
     return _fill("philox_words", shape, seed, offset, attributes)
 
 
 @unified
 def uniform(shape, seed=None, offset=0, **attributes):
-    """Random float32 in (0, 1], the numbers of curand_uniform; seed and offset as of philox_words."""
+    """Uniform random numbers, float32 of the given shape: in (0, 1] with the bits of curand_uniform, or
+    with layout="triton" in [0, 1) with those of tl.rand. The arguments are philox_words'.
+    docs/operators/uniform.md"""
     return _fill("uniform", shape, seed, offset, attributes)
 
 
 @unified
 def random_projection(x, k, seed, s=3.0, **attributes):
-    """The rows of x, its last axis, in k dimensions, their distances kept: x times a sparse matrix that
-    is drawn from the seed as it is used. The same seed is the same matrix."""
+    """sqrt(s / k) * x @ R: the rows of x in k dimensions, distances kept in the mean. R, [columns, k]
+    of +1, 0 and -1, is drawn from the seed as it is used; the same seed is the same matrix.
+
+    x: floating, [..., columns].
+    k: columns of the result, 1 or more.
+    seed: an integer of 64 bits.
+    s: one entry of R in s is not 0; 1 to 2^31.
+    attributes: subsequence, offset, element_offset, as of philox_words.
+
+    Returns [..., k] of the type of x. docs/operators/random_projection.md
+    """
     return run("random_projection", {"x": x}, {"k": k, "seed": signed(seed), "s": s, **attributes})[0]
 
 
@@ -312,8 +380,17 @@ def _memory_of(xs):
 
 @paddle.no_grad()
 def check_finite_and_unscale(xs, scale, check="output"):
-    """Multiplies every tensor of a list with 1 / scale, in place, and returns (xs, found_inf): a bool
-    tensor of one element. The list may mix types."""
+    """Paddle's operator check_finite_and_unscale_: multiplies every tensor of a list with 1 / scale, in
+    place, and looks for values that are not finite.
+
+    xs: floating tensors, any number, shapes and mix of types.
+    scale: float32 or float64, one element, where the tensors are.
+    check: which values must be finite: "output", those that are stored, or "input", those that are
+        read.
+
+    Returns (xs, found_inf), found_inf a bool tensor of shape [1].
+    docs/operators/check_finite_and_unscale.md
+    """
     xs = list(xs)
     if not xs:
         return xs, paddle.zeros([1], "bool")
@@ -335,8 +412,20 @@ def update_loss_scaling(
     decr_ratio,
     stop_update=False,
 ):
-    """A step of dynamic loss scaling, in place: the scale, the two counts (int32) and, if something
-    was found, the tensors, which become 0."""
+    """Paddle's operator update_loss_scaling_: takes one step of dynamic loss scaling, in place.
+
+    xs: floating tensors; they become 0 if found_inf is true.
+    found_inf: bool, one element, of check_finite_and_unscale.
+    prev_loss_scaling: float32 or float64, one element: the scale.
+    num_good_steps, num_bad_steps: int32, one element: steps in a row, finite and not finite.
+    incr_every_n_steps: the scale is raised after so many finite steps; 1 or more.
+    decr_every_n_nan_or_inf: it is lowered after so many steps in a row that are not; 1 or more.
+    incr_ratio, decr_ratio: the factors; above 1, and between 0 and 1. The scale stays 1 or more.
+    stop_update: the state stays as it is; tensors are still zeroed.
+
+    Returns (xs, prev_loss_scaling, num_good_steps, num_bad_steps).
+    docs/operators/update_loss_scaling.md
+    """
     inputs = {
         "x": _memory_of(xs),
         "found_inf": found_inf,

@@ -43,8 +43,9 @@ _generators_lock = threading.Lock()
 
 
 class Generator:
-    """A position in a random sequence. `default_generator()` follows `paddle.seed`; one that is made
-    with a seed of its own does not."""
+    """A position in a random sequence: a seed of 64 bits, and an offset in 32-bit words that each call
+    moves on. `default_generator()` follows `paddle.seed`; one that is made with a seed of its own does
+    not. It may be used from many threads."""
 
     def __init__(self, seed=None):
         self._follows = seed is None
@@ -84,6 +85,7 @@ class Generator:
         return self
 
     def initial_seed(self):
+        """The seed of the sequence, as an unsigned integer of 64 bits."""
         return self._stream()[0]
 
     def offset(self):
@@ -118,6 +120,7 @@ class Generator:
         return {"seed": seed, "offset": offset, "streams": others, "program_offset": program}
 
     def set_state_dict(self, state):
+        """Goes on where the generator stood that `state` is of."""
         self._streams.update({key: list(stream) for key, *stream in state["streams"]})
         self._stream()[:] = [state["seed"], state["offset"]]
         self._set_tensors(state["seed"], state["program_offset"])
@@ -128,6 +131,7 @@ class Generator:
             return {key: tuple(stream) for key, stream in self._streams.items()}
 
     def set_state(self, state):
+        """Goes back to where get_state() was called."""
         with self._lock:
             self._streams = {key: list(stream) for key, stream in state.items()}
 

@@ -1,4 +1,5 @@
-"""Layers over twinops.paddle.functional, with the arguments of Paddle's."""
+"""Layers over twinops.paddle.functional. Constructors, shapes and defaults are those of Paddle's layers
+of the same names; what is computed is said in functional."""
 
 from paddle import nn
 
@@ -6,21 +7,22 @@ from twinops.paddle import functional as F
 
 
 class Softmax(nn.Softmax):
-    """paddle.nn.Softmax."""
+    """paddle.nn.Softmax, by functional.softmax."""
 
     def forward(self, x):
         return F.softmax(x, self._axis, self._dtype)
 
 
 class LogSoftmax(nn.LogSoftmax):
-    """paddle.nn.LogSoftmax."""
+    """paddle.nn.LogSoftmax, by functional.log_softmax."""
 
     def forward(self, x):
         return F.log_softmax(x, self._axis)
 
 
 class Dropout(nn.Dropout):
-    """paddle.nn.Dropout. `generator`: another random sequence than the default one."""
+    """paddle.nn.Dropout, by functional.dropout. `generator`: a twinops.paddle.Generator to draw from;
+    None: the default one."""
 
     def __init__(self, p=0.5, axis=None, mode="upscale_in_train", name=None, *, generator=None):
         super().__init__(p, axis, mode=mode, name=name)
@@ -38,7 +40,8 @@ class Dropout(nn.Dropout):
 
 
 class BitmaskDropout(Dropout):
-    """Dropout that gives (output, mask): the mask is int32, one bit an element."""
+    """Dropout whose forward returns (output, mask), by functional.bitmask_dropout: the mask is int32,
+    one bit an element."""
 
     def forward(self, input):
         return F.bitmask_dropout(
@@ -47,21 +50,21 @@ class BitmaskDropout(Dropout):
 
 
 class Dropout2D(nn.Dropout2D):
-    """paddle.nn.Dropout2D."""
+    """paddle.nn.Dropout2D, by functional.dropout2d."""
 
     def forward(self, input):
         return F.dropout2d(input, self.p, self.training, self.data_format)
 
 
 class Dropout3D(nn.Dropout3D):
-    """paddle.nn.Dropout3D."""
+    """paddle.nn.Dropout3D, by functional.dropout3d."""
 
     def forward(self, input):
         return F.dropout3d(input, self.p, self.training, self.data_format)
 
 
 class FusedDropoutAdd(nn.Layer):
-    """paddle.incubate.nn.FusedDropoutAdd: dropout(x) + y in one pass."""
+    """paddle.incubate.nn.FusedDropoutAdd, dropout(x) + y, by functional.fused_dropout_add."""
 
     def __init__(self, p=0.5, mode="upscale_in_train", name=None):
         super().__init__()

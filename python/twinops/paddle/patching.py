@@ -48,7 +48,8 @@ def _in_place_of(original, ours):
 
 
 def patch():
-    """Puts twinops' functions and GradScaler into Paddle. Twice is as good as once."""
+    """Puts twinops' functions and GradScaler into Paddle (docs/hosts/paddle.md, "Migrate", lists the
+    names). A second call changes nothing. What was imported from Paddle before stays Paddle's."""
     if _originals:
         return
     for owner, name, ours in _places():
