@@ -8,6 +8,7 @@ over several p, seeds and sizes. Then the times, a line a kernel: microseconds, 
 rate of a copy of the bytes that the job needs, in the same run.
 """
 import argparse
+import json
 
 import torch
 import triton
@@ -55,8 +56,8 @@ def check_triton(twinops):
 class Table:
     """The timings of one type and size."""
 
-    def __init__(self, dtype, n):
-        self.dtype, self.n = dtype, n
+    def __init__(self, dtype, n, as_json=False):
+        self.dtype, self.n, self.as_json = dtype, n, as_json
         self.x = torch.randn(n, device="cuda", dtype=dtype)
         self.y = torch.empty_like(self.x)
         self.copies = {}
@@ -71,8 +72,13 @@ class Table:
         except Exception as error:  # a peer that cannot is a finding too
             print(f"{str(self.dtype)[6:]:9} {self.n:10} {what:40} {peer:14} {error!r:.100}", flush=True)
             return
-        print(f"{str(self.dtype)[6:]:9} {self.n:10} {what:40} {peer:14} {time:9.1f} us  of copy "
-              f"{self.copies[moved] / time:.3f}", flush=True)
+        share, name = self.copies[moved] / time, str(self.dtype)[6:]
+        if self.as_json:
+            print(json.dumps(dict(type=name, elements=self.n, what=what, peer=peer, us=round(time, 1),
+                                  share=round(share, 3))), flush=True)
+            return
+        print(f"{name:9} {self.n:10} {what:40} {peer:14} {time:9.1f} us  of copy {share:.3f}",
+              flush=True)
 
     def ours(self, twinops, what, op, attributes=None, mask_bytes=0, **more):
         attributes = {"p": 0.1, **({} if "seeds" in more else {"seed": SEED}), **(attributes or {})}
@@ -136,6 +142,7 @@ def main():
     parser.add_argument("--elements", nargs="+", default=["2**20", "2**24", "2**28"])
     parser.add_argument("--types", nargs="+", default=["float16", "bfloat16", "float32"])
     parser.add_argument("--ours", action="store_true", help="no peers")
+    parser.add_argument("--json", action="store_true", help="a line of JSON a figure: record.py")
     parser.add_argument("--pieces", type=int, metavar="COLUMNS",
                         help="only what is not one aligned piece, rows of so many elements")
     options = parser.parse_args()
@@ -147,7 +154,7 @@ def main():
     for dtype in options.types:
         for elements in options.elements:
             base, _, power = elements.partition("**")
-            table = Table(getattr(torch, dtype), int(base) ** int(power or 1))
+            table = Table(getattr(torch, dtype), int(base) ** int(power or 1), options.json)
             if options.pieces:
                 table.pieces(twinops, options.pieces)
                 continue

@@ -13,6 +13,7 @@ does (1x1: one element): `ours us` is the longer, `or` the shorter. `of copy` is
 over that of a copy of as many bytes; `host` is how long one call keeps its caller.
 """
 import argparse
+import json
 import os
 import statistics
 import time
@@ -120,6 +121,7 @@ def main():
     parser.add_argument("--list", nargs="+", choices=list(LISTS), default=list(LISTS))
     parser.add_argument("--dtype", nargs="+", default=["float16", "bfloat16", "float32"],
                         choices=["float16", "bfloat16", "float32", "float64"])
+    parser.add_argument("--json", action="store_true", help="a line of JSON a list: record.py")
     options = parser.parse_args()
     twinops = peers.Twinops(options.library)
     time_of = lambda call: peers.microseconds(call)
@@ -140,15 +142,20 @@ def main():
             empty.zero_()  # one launch more, and the other turn
             times.append(time_of(rival.ours))
             ours, host = max(times), host_microseconds(rival.ours)
-            if with_peer:
-                peer = time_of(rival.peer)
-                peer_texts = (f"{peer:9.1f}", f"{peer / ours:9.2f}",
-                              f"{host_microseconds(rival.peer):10.1f}")
+            peer = time_of(rival.peer) if with_peer else None
+            peer_host = host_microseconds(rival.peer) if with_peer else None
+            if options.json:
+                line = dict(list=name, type=dtype_name, us=ours, us_shorter=min(times), peer_us=peer,
+                            copy_us=copy, share=copy / ours, peer_share=peer and copy / peer,
+                            launches=rival.ours.report.launches, host_us=host, host_peer_us=peer_host)
+                print(json.dumps({key: round(value, 3) if isinstance(value, float) else value
+                                  for key, value in line.items()}), flush=True)
             else:
-                peer_texts = (f"{'-':>9}", f"{'-':>9}", f"{'-':>10}")
-            print(f"{name:12} {dtype_name:9} {peer_texts[0]} {ours:9.2f} {min(times):9.2f} {copy:9.2f} "
-                  f"{copy / ours:8.2f} {peer_texts[1]} {rival.ours.report.launches:8} "
-                  f"{peer_texts[2]} {host:10.1f}", flush=True)
+                peer_texts = ((f"{peer:9.1f}", f"{peer / ours:9.2f}", f"{peer_host:10.1f}")
+                              if with_peer else (f"{'-':>9}", f"{'-':>9}", f"{'-':>10}"))
+                print(f"{name:12} {dtype_name:9} {peer_texts[0]} {ours:9.2f} {min(times):9.2f} "
+                      f"{copy:9.2f} {copy / ours:8.2f} {peer_texts[1]} "
+                      f"{rival.ours.report.launches:8} {peer_texts[2]} {host:10.1f}", flush=True)
             del rival
             torch.cuda.empty_cache()
 

@@ -10,6 +10,7 @@ before they are timed. --inner n, n > 1: the rows lie along axis 1 of [rows / n,
 """
 import argparse
 import itertools
+import json
 import os
 import time
 
@@ -42,7 +43,7 @@ def turns(ours, theirs, seconds=0.5):
     return least[0] * 1e6, least[1] * 1e6
 
 
-def compare(ours, dtype, columns, elements, inner):
+def compare(ours, dtype, columns, elements, inner, as_json):
     rows = elements // columns
     shape = (rows, columns) if inner == 1 else (max(1, rows // inner), columns, inner)
     axis = -1 if inner == 1 else 1
@@ -62,6 +63,12 @@ def compare(ours, dtype, columns, elements, inner):
             if not error < bound * max(1.0, other.double().abs().max().item()):
                 print(f"{what} of {name} is wrong by {error}")
             t, other_t = turns(f, peer)
+            if as_json:
+                print(json.dumps(dict(type=str(dtype)[6:], columns=columns, elements=elements,
+                                      inner=inner, what=what, us=round(t, 1),
+                                      peer_us=round(other_t, 1), ratio=round(other_t / t, 3))),
+                      flush=True)
+                continue
             print(f"{str(dtype)[6:]:9} {name:16} {what:17} {t:10.1f} {other_t:10.1f} us "
                   f"{other_t / t:6.2f}", flush=True)
 
@@ -73,6 +80,7 @@ def main():
     parser.add_argument("--columns", default="10,64,256,1000,4096,65536")
     parser.add_argument("--elements", default="65536,8388608")
     parser.add_argument("--inner", default="1", help="neighbouring rows that lie side by side")
+    parser.add_argument("--json", action="store_true", help="a line of JSON a figure: record.py")
     options = parser.parse_args()
     ours = peers.Twinops(options.library)
     print(f"{'type':9} {'shape':16} {'operator':17} {'twinops':>10} {'PyTorch':>10}    ratio")
@@ -80,7 +88,7 @@ def main():
                for text in (options.columns, options.elements, options.inner))
     for dtype, (columns, elements, inner) in itertools.product(options.types.split(","),
                                                                itertools.product(*numbers)):
-        compare(ours, getattr(torch, dtype), columns, elements, inner)
+        compare(ours, getattr(torch, dtype), columns, elements, inner, options.json)
 
 
 if __name__ == "__main__":

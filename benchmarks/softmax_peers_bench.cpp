@@ -1,7 +1,8 @@
 // float32 softmax on the CPU beside oneDNN's, with the same threads in one process. The two take
 // turns, so that what else the machine does hits both; the figure is the best of many turns. First
 // along the last axis, then along axis 1 of images, which oneDNN 2.6 leaves to its reference.
-// usage: softmax_peers_bench [threads]
+// usage: softmax_peers_bench [threads] [--json]
+// With --json a line of JSON a figure, for benchmarks/record.py.
 #include <omp.h>
 
 #include <algorithm>
@@ -50,7 +51,7 @@ class OneDnn {
 };
 
 // One line: both, by turns.
-void compare(const Shape& shape, const twinops::Execution& execution) {
+void compare(const Shape& shape, const twinops::Execution& execution, bool json) {
   std::int64_t elements = 1;
   std::string name;
   for (const std::int64_t size : shape) {
@@ -80,6 +81,14 @@ void compare(const Shape& shape, const twinops::Execution& execution) {
     spent += mine + other;
   }
   const double bytes = 8.0 * static_cast<double>(elements) * 1e-9;
+  if (json) {
+    std::printf(R"({"shape": "%s", "columns": %lld, "elements": %lld, "threads": %d, )"
+                R"("gbps": %.2f, "peer_gbps": %.2f, "ratio": %.3f})"
+                "\n",
+                name.c_str(), static_cast<long long>(shape[1]), static_cast<long long>(elements),
+                execution.threads, bytes / best, bytes / best_peer, best_peer / best);
+    return;
+  }
   std::printf("%-20s %12.2f %12.2f %8.2f %12.1e\n", name.c_str(), bytes / best, bytes / best_peer,
               best_peer / best, difference);
 }
@@ -88,13 +97,15 @@ void compare(const Shape& shape, const twinops::Execution& execution) {
 
 int main(int argc, char** argv) {
   twinops::Execution execution;
-  execution.threads = argc > 1 ? std::atoi(argv[1]) : 1;
+  const bool json = std::string(argv[argc - 1]) == "--json";
+  execution.threads = argc - json > 1 ? std::atoi(argv[1]) : 1;
   omp_set_num_threads(execution.threads);  // oneDNN's
-  std::printf("%-20s %12s %12s %8s %12s\n", "shape", "twinops GB/s", "oneDNN GB/s", "ratio",
-              "difference");
+  if (!json)
+    std::printf("%-20s %12s %12s %8s %12s\n", "shape", "twinops GB/s", "oneDNN GB/s", "ratio",
+                "difference");
   for (std::int64_t columns = 64; columns <= 1 << 20; columns *= 4)
     for (const std::int64_t elements : {std::int64_t{1} << 16, std::int64_t{1} << 23})
-      if (columns <= elements) compare({elements / columns, columns}, execution);
+      if (columns <= elements) compare({elements / columns, columns}, execution, json);
   for (const Shape& shape : {Shape{2, 21, 512 * 512}, Shape{2, 1000, 64 * 64}, Shape{64, 64, 49}})
-    compare(shape, execution);
+    compare(shape, execution, json);
 }
