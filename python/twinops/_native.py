@@ -81,23 +81,43 @@ class OperatorInfo(ctypes.Structure):
 
 
 class Argument(NamedTuple):
-    """An argument of an operator: a tensor or, if is_list, any number of them."""
+    """An argument of an operator: a tensor or, if is_list, any number of them. `types` are the names of
+    the element types that it may have, "float16"."""
 
     name: str
     doc: str
     is_output: bool
     is_list: bool
     is_required: bool
+    types: tuple
+
+
+class Attribute(NamedTuple):
+    """`choices`: the words that a string may be; else empty."""
+
+    doc: str
+    choices: tuple
 
 
 class Operator(NamedTuple):
     """A line of the operator table: `arguments` is a tuple of Argument, `attributes` maps each
-    attribute's name to its default, a bool, int, float or str."""
+    attribute's name to its default, a bool, int, float or str, and `attribute_info` to its Attribute.
+    `address` is that of the operator's description in the library."""
 
     name: str
     doc: str
     arguments: tuple
     attributes: dict
+    attribute_info: dict
+    address: int
+
+    @property
+    def inputs(self):
+        return [a for a in self.arguments if not a.is_output]
+
+    @property
+    def outputs(self):
+        return [a for a in self.arguments if a.is_output]
 
 
 @functools.cache
@@ -113,6 +133,8 @@ def library():
     loaded.twinops_operator_count.restype = ctypes.c_size_t
     loaded.twinops_operator_at.argtypes = [ctypes.c_size_t]
     loaded.twinops_operator_at.restype = ctypes.POINTER(OperatorInfo)
+    loaded.twinops_type_name.argtypes = [DataType]
+    loaded.twinops_type_name.restype = ctypes.c_char_p
     return loaded
 
 
@@ -121,23 +143,34 @@ def version():
     return library().twinops_version().decode()
 
 
+def _argument(info):
+    return Argument(
+        info.name.decode(),
+        info.doc.decode(),
+        bool(info.is_output),
+        bool(info.is_list),
+        bool(info.is_required),
+        tuple(
+            library().twinops_type_name(info.types[i]).decode() for i in range(info.type_count)
+        ),
+    )
+
+
 def _operator(info):
     arguments = (info.arguments[i].contents for i in range(info.argument_count))
-    attributes = (info.attributes[i].contents.default_value for i in range(info.attribute_count))
+    attributes = [info.attributes[i].contents for i in range(info.attribute_count)]
+    defaults = {a.default_value.name.decode(): a.default_value.value() for a in attributes}
+    rest = (
+        Attribute(a.doc.decode(), tuple(a.choices.decode().split("|")) if a.choices else ())
+        for a in attributes
+    )
     return Operator(
         info.name.decode(),
         info.doc.decode(),
-        tuple(
-            Argument(
-                a.name.decode(),
-                a.doc.decode(),
-                bool(a.is_output),
-                bool(a.is_list),
-                bool(a.is_required),
-            )
-            for a in arguments
-        ),
-        {a.name.decode(): a.value() for a in attributes},
+        tuple(map(_argument, arguments)),
+        defaults,
+        dict(zip(defaults, rest)),
+        ctypes.addressof(info),
     )
 
 

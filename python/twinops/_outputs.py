@@ -1,0 +1,90 @@
+"""What a call gives: the shape and the type of each output of an operator, worked out from the
+operator table for hosts that make the outputs in Python."""
+
+import functools
+import math
+from typing import NamedTuple
+
+from twinops._native import operators
+
+# Outputs that are not of the shape and type of the input that they are like. A new operator whose
+# outputs are needs no line here. `shape`: "last" is the last dimension of `like` alone, "resized" is
+# like's with a last dimension of the parameter `size`.
+_RULES = {
+    ("check_finite_and_unscale", "found_inf"): {"like": "scale", "type": "bool"},
+    ("philox_words", "words"): {"type": "uint32"},
+    ("uniform", "out"): {"type": "float32"},
+    ("bias_dropout_residual_grad", "dbias"): {"shape": "last"},
+    ("random_projection", "y"): {"shape": "resized", "size": "k"},
+    ("random_projection_grad", "dx"): {"shape": "resized", "size": "columns"},
+}
+
+# Attributes that make an output which nobody has written before: it begins as 0.
+FRESH = {"check_finite_and_unscale": {"reset": True}}
+
+
+class Output(NamedTuple):
+    name: str
+    is_list: bool
+    is_required: bool
+    types: tuple  # that it may have
+    like: str  # the input that it is like; "" if the operator has none: its shape is a parameter
+    shape: str = "same"
+    type: str = ""  # "" is like's
+    size: str = ""  # of a resized output: the parameter for its last dimension
+
+    @property
+    def default(self):
+        """The type of an output that may be left out if nobody says: bits for a mask."""
+        return "uint32" if not self.is_required and "uint32" in self.types else "same"
+
+    def type_for(self, asked, like):
+        """The type where `asked` is wanted ("same" or a type) and the input has the type `like`."""
+        if asked == "same":
+            return self.type or like
+        if asked not in self.types:
+            raise ValueError(
+                f"{self.name}: expected an array to write, None to leave it out, 'same' or one of "
+                f"{', '.join(self.types)}; got {asked!r}"
+            )
+        return asked
+
+    def shape_for(self, type, like, size=None):
+        """The shape of an output of this type where the input has the shape `like`."""
+        like = tuple(like)
+        if self.shape == "last":
+            return like[-1:]
+        if self.shape == "resized":
+            return (*like[:-1], size)
+        if type == "uint32" and self.type != "uint32":
+            return ((math.prod(like) + 31) // 32,)  # a bit for each element
+        return like
+
+
+def _like(op, output):
+    """The input that an output is like where no rule says: a list of its list, a state of what it was,
+    else the first one that is a tensor."""
+    inputs = op.inputs
+    if output.is_list:
+        return next(a.name for a in inputs if a.is_list)
+    before = output.name.removesuffix("_out")
+    tensors = [a.name for a in inputs if not a.is_list and a.is_required]
+    # A gradient is like the gradient that it is made from.
+    first = next((n for n in tensors if n == "dy"), tensors[0] if tensors else "")
+    return before if before != output.name and before in tensors else first
+
+
+@functools.cache
+def outputs(name):
+    """The outputs of the operator `name`, in the table's order."""
+    op = operators()[name]
+    return tuple(
+        Output(
+            a.name,
+            a.is_list,
+            a.is_required,
+            a.types,
+            **{"like": _like(op, a), **_RULES.get((name, a.name), {})},
+        )
+        for a in op.outputs
+    )
