@@ -1,13 +1,11 @@
-"""What the tests of the adapters share: random data from a seed that a failing test prints."""
+"""A pytest plugin that the tests of the adapters share: random data from a seed that a failing test
+prints. run_pytest.py loads it and puts this folder, with core and samples, on the path."""
 
 import os
-import pathlib
-import sys
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))  # core, samples, snippets
 SEED = int(os.environ.get("TWINOPS_TEST_SEED", np.random.SeedSequence().entropy % 2**32))
 
 
