@@ -139,15 +139,15 @@ struct SoftmaxPart {
 // What a whole row is to be.
 enum class RowKind {
   ordinary,
-  far,     // its maximum is beyond kExpReach: take the maximum from every x, and begin again
-  nan,     // it holds a NaN or +infinity
-  masked,  // it holds nothing but -infinity
+  out_of_range,  // its maximum is beyond kExpReach: take the maximum from every x, and begin again
+  nan,           // it holds a NaN or +infinity
+  masked,        // it holds nothing but -infinity
 };
 template <class F>
 TWINOPS_INLINE constexpr RowKind kind_of_row(F max) {
   if (max == -kInfinity<F>) return RowKind::masked;
   if (!(max < kInfinity<F>)) return RowKind::nan;
-  return abs(max) > kExpReach<F> ? RowKind::far : RowKind::ordinary;
+  return abs(max) > kExpReach<F> ? RowKind::out_of_range : RowKind::ordinary;
 }
 
 // softmax: y = weight * factor, one factor a chunk.

@@ -6,10 +6,11 @@
 namespace twinops {
 
 struct SoftmaxArguments {
+  enum Operand { kOut, kX, kOperands };  // of rows
   const void* x;
   void* out;
-  TypePair types;       // of x, of out
-  Rows<2> rows;         // operand 0 is out, operand 1 is x
+  TypePair types;  // of x, of out
+  Rows<kOperands> rows;
   bool masked_is_zero;  // a row of nothing but -infinity: probabilities 0, not NaN
   double scale;         // of the compute type
   RowMask mask;

@@ -6,12 +6,13 @@
 namespace twinops {
 
 struct SoftmaxGradArguments {
+  enum Operand { kDx, kY, kDy, kOperands };  // of rows
   const void* y;
   const void* dy;
   void* dx;
   TypePair types;  // of y and dy, of dx
-  Rows<3> rows;    // operand 0 is dx, operand 1 is y, operand 2 is dy
-  double scale;    // that the forward pass multiplied x with; of the compute type
+  Rows<kOperands> rows;
+  double scale;  // that the forward pass multiplied x with; of the compute type
 };
 
 // Reads all of a call but what overlaps; `y` is the name of what the forward pass gave. `more`: the

@@ -110,7 +110,7 @@ class SoftmaxRows {
     return tree.total();
   }
   void end() const { isa::end_of_streams(); }
-  bool is_far(const Part& part) const { return kind_of_row(part.max) == RowKind::far; }
+  bool is_far(const Part& part) const { return kind_of_row(part.max) == RowKind::out_of_range; }
   Compute shift_of(const Part& part) const { return part.max; }
 
   template <int kWaiting>
@@ -202,7 +202,7 @@ class SoftmaxRows {
     typename Chunk::Values v = read(Compute(0));
     Part part = Chunk::part(v, n, weights);
     RowKind kind = kind_of_row(part.max);
-    if (kind == RowKind::far) [[unlikely]] {
+    if (kind == RowKind::out_of_range) [[unlikely]] {
       v = read(part.max);
       part = Chunk::part(v, n, weights);
       kind = kind_of_row(part.max);

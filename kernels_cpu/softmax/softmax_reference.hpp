@@ -81,7 +81,7 @@ void reference_row(const SoftmaxArguments& a, std::int64_t row_index, Put&& put)
   const std::int64_t length = a.rows.length;
   F shift = F(0);
   SoftmaxPart<F> row = row_part(x, length, shift);
-  if (kind_of_row(row.max) == RowKind::far) {
+  if (kind_of_row(row.max) == RowKind::out_of_range) {
     shift = row.max;
     row = row_part(x, length, shift);
   }

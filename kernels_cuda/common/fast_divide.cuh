@@ -6,10 +6,10 @@
 namespace twinops {
 
 // Of numbers below 2^31 by a divisor above 1 and below 2^31.
-class Divider {
+class FastDivide {
  public:
-  Divider() = default;
-  explicit Divider(std::int64_t divisor) {
+  FastDivide() = default;
+  explicit FastDivide(std::int64_t divisor) {
     while (std::int64_t{2} << shift_ < divisor) ++shift_;
     const auto d = static_cast<std::uint64_t>(divisor);
     inverse_ = static_cast<std::uint32_t>(((std::uint64_t{1} << (32 + shift_)) + d - 1) / d);

@@ -26,7 +26,7 @@ inline int device_attribute(cudaDeviceAttr attribute, int device) {
 
 // Bytes of parameters: a launch of more takes half a microsecond longer, or does so every second
 // time (docs/performance.md, "Parameters").
-inline constexpr std::size_t kFewParameters = 256;
+inline constexpr std::size_t kSmallParameters = 256;
 
 // Lets launches of `kernel` ask for as much dynamic shared memory as `device` has, if they need
 // more than is had unasked. Always the same number: another thread's launch may be between this and

@@ -18,19 +18,19 @@ namespace twinops {
 
 // This thread's lane, read anew: what follows from it is computed again rather than kept in
 // registers that a long loop has not got.
-__device__ __forceinline__ int lane_anew() {
+__device__ __forceinline__ int reload_lane() {
   int lane;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
   return lane;
 }
 
 // This thread's number in a flat block, and this block's in a flat grid, in the same way.
-__device__ __forceinline__ unsigned thread_anew() {
+__device__ __forceinline__ unsigned reload_thread() {
   unsigned thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
   return thread;
 }
-__device__ __forceinline__ unsigned block_anew() {
+__device__ __forceinline__ unsigned reload_block() {
   unsigned block;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
   return block;

@@ -25,44 +25,44 @@ __device__ __forceinline__ void unrolled(F&& f) {
 // V elements that move as one: 16 bytes, kept as words (16-bit elements on their own would cost an
 // instruction each to put together), a word of two, or one element.
 template <class T, int V>
-struct alignas(16) Pack {
+struct alignas(16) Vector {
   static_assert(V * sizeof(T) == 16);
   uint4 words;
 };
 template <class T>
-struct Pack<T, 1> {
+struct Vector<T, 1> {
   T element;
 };
 template <class T, int V>
 inline constexpr bool kTwoOf16Bits = V == 2 && sizeof(T) == 2;
 template <class T>
 requires kTwoOf16Bits<T, 2>
-struct Pack<T, 2> {
+struct Vector<T, 2> {
   std::uint32_t word;
 };
 
 template <class T, int V>
-__device__ __forceinline__ Pack<T, V> read_pack(const T* from) {
+__device__ __forceinline__ Vector<T, V> read_vector(const T* from) {
   if constexpr (V == 1)
     return {*from};
   else
     return {*reinterpret_cast<const uint4*>(from)};
 }
 // The same word, of which the compiler knows nothing any more: grids are flat.
-__device__ __forceinline__ void forget_word(std::uint32_t& word) { word ^= gridDim.z - 1; }
+__device__ __forceinline__ void make_word_opaque(std::uint32_t& word) { word ^= gridDim.z - 1; }
 template <class T, int V>
-__device__ __forceinline__ void forget_pack(Pack<T, V>& pack) {
+__device__ __forceinline__ void make_vector_opaque(Vector<T, V>& vector) {
   if constexpr (kTwoOf16Bits<T, V>) {
-    forget_word(pack.word);
+    make_word_opaque(vector.word);
   } else {
-    forget_word(pack.words.x);
-    forget_word(pack.words.y);
-    forget_word(pack.words.z);
-    forget_word(pack.words.w);
+    make_word_opaque(vector.words.x);
+    make_word_opaque(vector.words.y);
+    make_word_opaque(vector.words.z);
+    make_word_opaque(vector.words.w);
   }
 }
 template <class T, int V>
-__device__ __forceinline__ Pack<T, V> pack_of(T value) {
+__device__ __forceinline__ Vector<T, V> broadcast_vector(T value) {
   if constexpr (V == 1) {
     return {value};
   } else {
@@ -76,7 +76,7 @@ __device__ __forceinline__ Pack<T, V> pack_of(T value) {
 
 // Elements below `count` of a, the others of b.
 template <class T, int V>
-__device__ __forceinline__ Pack<T, V> first_of(const Pack<T, V>& a, const Pack<T, V>& b,
+__device__ __forceinline__ Vector<T, V> splice(const Vector<T, V>& a, const Vector<T, V>& b,
                                                int count) {
   const auto of = [&](int word, std::uint32_t from_a, std::uint32_t from_b) {
     const int bits = max(0, 8 * static_cast<int>(sizeof(T)) * count - 32 * word);
@@ -89,18 +89,18 @@ __device__ __forceinline__ Pack<T, V> first_of(const Pack<T, V>& a, const Pack<T
 
 // Elements that were x become -x.
 template <class T, int V>
-__device__ __forceinline__ void turn_signs(Pack<T, V>& pack) {
+__device__ __forceinline__ void negate_vector(Vector<T, V>& vector) {
   constexpr std::uint32_t kHigh = sizeof(T) == 2 ? 0x80008000u : 0x80000000u;
   constexpr std::uint32_t kLow = sizeof(T) == 8 ? 0 : kHigh;  // little-endian
   if constexpr (V == 1) {
-    pack.element = -pack.element;
+    vector.element = -vector.element;
   } else if constexpr (kTwoOf16Bits<T, V>) {
-    pack.word ^= kHigh;
+    vector.word ^= kHigh;
   } else {
-    pack.words.x ^= kLow;
-    pack.words.y ^= kHigh;
-    pack.words.z ^= kLow;
-    pack.words.w ^= kHigh;
+    vector.words.x ^= kLow;
+    vector.words.y ^= kHigh;
+    vector.words.z ^= kLow;
+    vector.words.w ^= kHigh;
   }
 }
 
@@ -113,15 +113,15 @@ __device__ __forceinline__ float2 widen_two(std::uint32_t word, bfloat16) {
 }
 
 template <class T, int V>
-__device__ __forceinline__ void widen_pack(const Pack<T, V>& pack, compute_t<T>* x) {
+__device__ __forceinline__ void widen_vector(const Vector<T, V>& vector, compute_t<T>* x) {
   if constexpr (V == 1) {
-    x[0] = widen(pack.element);
+    x[0] = widen(vector.element);
   } else if constexpr (kTwoOf16Bits<T, V>) {
-    const float2 two = widen_two(pack.word, T{});
+    const float2 two = widen_two(vector.word, T{});
     x[0] = two.x;
     x[1] = two.y;
   } else if constexpr (sizeof(T) == 2) {
-    const std::uint32_t words[4] = {pack.words.x, pack.words.y, pack.words.z, pack.words.w};
+    const std::uint32_t words[4] = {vector.words.x, vector.words.y, vector.words.z, vector.words.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float2 two = widen_two(words[i], T{});
@@ -129,13 +129,13 @@ __device__ __forceinline__ void widen_pack(const Pack<T, V>& pack, compute_t<T>*
       x[2 * i + 1] = two.y;
     }
   } else if constexpr (sizeof(T) == 4) {
-    x[0] = __uint_as_float(pack.words.x);
-    x[1] = __uint_as_float(pack.words.y);
-    x[2] = __uint_as_float(pack.words.z);
-    x[3] = __uint_as_float(pack.words.w);
+    x[0] = __uint_as_float(vector.words.x);
+    x[1] = __uint_as_float(vector.words.y);
+    x[2] = __uint_as_float(vector.words.z);
+    x[3] = __uint_as_float(vector.words.w);
   } else {
-    x[0] = __hiloint2double(pack.words.y, pack.words.x);
-    x[1] = __hiloint2double(pack.words.w, pack.words.z);
+    x[0] = __hiloint2double(vector.words.y, vector.words.x);
+    x[1] = __hiloint2double(vector.words.w, vector.words.z);
   }
 }
 

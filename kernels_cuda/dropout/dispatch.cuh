@@ -49,7 +49,7 @@ struct DropoutLaunch {
   FlatDropout work;
   PhiloxKeys keys;
 };
-static_assert(sizeof(DropoutLaunch) <= kFewParameters);
+static_assert(sizeof(DropoutLaunch) <= kSmallParameters);
 
 // Groups of eight elements, and with those the bytes of a mask, with its padding.
 __host__ __device__ constexpr std::int64_t dropout_units(std::int64_t elements,

@@ -21,7 +21,7 @@ inline constexpr int kListBytes = 31488;
 inline constexpr int kListBytes = 2816;
 #endif
 // A short list has short parameters.
-inline constexpr int kFewBytes = kFewParameters, kSomeBytes = 2560,
+inline constexpr int kFewBytes = kSmallParameters, kSomeBytes = 2560,
                      kManyBytes = std::min(5120, kListBytes);
 inline constexpr std::uint32_t kMostPacks = 1u << 31;  // of a launch
 

@@ -42,7 +42,7 @@ struct FillLaunch {
   std::int64_t head, groups;
   int period_log;  // of the strided layout's period; -1: it is no power of two
 };
-static_assert(sizeof(FillLaunch) <= kFewParameters);
+static_assert(sizeof(FillLaunch) <= kSmallParameters);
 
 // Draws for a warp: the words of groups first + lane, first + lane + 32, ...
 template <RandomLayout kLayout, bool kSeedTensor>

@@ -2,9 +2,9 @@
 // else waits for it.
 //
 // Tried and left: one bulk copy a chunk (float32 at 65536 0.89 to 0.73 of the copy rate); 16-bit
-// elements through L1 as well (float16 at 65536 0.79 to 0.77, at 262144 0.72 to 0.66); the packs of
-// a chunk that is not full in a loop (a fifth less code of softmax_pair_kernel, no gain); what
-// comes round put into lane 0's pack in shared memory by all lanes in gradients (0.90 to 0.82 at
+// elements through L1 as well (float16 at 65536 0.79 to 0.77, at 262144 0.72 to 0.66); the vectors
+// of a chunk that is not full in a loop (a fifth less code of softmax_pair_kernel, no gain); what
+// comes round put into lane 0's vector in shared memory by all lanes in gradients (0.90 to 0.82 at
 // 28 701 columns of bfloat16) and float32 (0.90 to 0.73 at 65 537).
 #pragma once
 
@@ -15,59 +15,59 @@
 
 namespace twinops {
 
-// Memory of a block, for chunks of a warp's share S: the packs of a warp together, and one for the
-// elements that come round. A pack that is not all the row's comes with what else is in its 16
-// bytes, as long as that is the tensor's or lies before it, which is in the same allocation; at the
-// tensor's end elements come one by one.
+// Memory of a block, for chunks of a warp's share S: the vectors of a warp together, and one for
+// the elements that come round. A vector that is not all the row's comes with what else is in its
+// 16 bytes, as long as that is the tensor's or lies before it, which is in the same allocation; at
+// the tensor's end elements come one by one.
 template <class T, class S>
-class NextChunk;
-template <class T, int R, int V, bool kRagged>
-class NextChunk<T, Share<kWarp, R, V, kRagged>> {
+class AsyncChunk;
+template <class T, int R, int V, bool kUnaligned>
+class AsyncChunk<T, LaneFragment<kWarp, R, V, kUnaligned>> {
  public:
-  using S = Share<kWarp, R, V, kRagged>;
-  static constexpr int kOfWarp = R * kWarp + 1;  // packs
+  using S = LaneFragment<kWarp, R, V, kUnaligned>;
+  static constexpr int kOfWarp = R * kWarp + 1;  // vectors
   static constexpr std::size_t bytes(std::size_t warps) {
-    return warps * kOfWarp * sizeof(Pack<T, V>);
+    return warps * kOfWarp * sizeof(Vector<T, V>);
   }
 
-  // of_warp: packs from one warp's place to the next one's.
-  __device__ explicit NextChunk(void* memory, int of_warp = kOfWarp)
-      : warps_(static_cast<Pack<T, V>*>(memory) + threadIdx.x / kWarp * of_warp) {}
+  // of_warp: vectors from one warp's place to the next one's.
+  __device__ explicit AsyncChunk(void* smem, int of_warp = kOfWarp)
+      : warps_(static_cast<Vector<T, V>*>(smem) + threadIdx.x / kWarp * of_warp) {}
 
   // Sends for a lane's share of the chunk at `from`, of a tensor that ends at `end`. left: of the
   // row, from there on.
-  __device__ __forceinline__ void fetch(const S& share, const T* from, const T* end,
+  __device__ __forceinline__ void fetch(const S& fragment, const T* from, const T* end,
                                         int left) const {
-    const T* const mine = from + share.place(0);
-    if (share.full()) {  // which is most of them, in few instructions
+    const T* const mine = from + fragment.place(0);
+    if (fragment.full()) {  // which is most of them, in few instructions
       unrolled<R>([&](auto r) { copy<r>(mine); });
-      if (kRagged && share.lane() == 0) {
-        if (left >= S::kSlots + V)  // the pack is the row's, come round or not
+      if (kUnaligned && fragment.lane() == 0) {
+        if (left >= S::kSlots + V)  // the vector is the row's, come round or not
           copy<R>(mine);
-        else if (share.round_count() > 0)
-          copy_part<R>(mine, share.round_count(), end);
+        else if (fragment.wrapped_count() > 0)
+          copy_part<R>(mine, fragment.wrapped_count(), end);
       }
       return;
     }
-    if (share.left() == 0) return;  // a chunk beyond the row, and perhaps beyond all memory
+    if (fragment.left() == 0) return;  // a chunk beyond the row, and perhaps beyond all memory
     unrolled<R>([&](auto r) {
-      if (share.whole(r)) copy<r>(mine);
+      if (fragment.whole(r)) copy<r>(mine);
     });
-    if constexpr (kRagged) {
-      if (share.lane() == 0) {
-        if (share.count(0) > 0) copy_part<0>(mine, share.count(0), end);
-        if (share.round_count() > 0) copy_part<R>(mine, share.round_count(), end);
+    if constexpr (kUnaligned) {
+      if (fragment.lane() == 0) {
+        if (fragment.count(0) > 0) copy_part<0>(mine, fragment.count(0), end);
+        if (fragment.wrapped_count() > 0) copy_part<R>(mine, fragment.wrapped_count(), end);
       }
       unrolled<R>([&](auto r) {
-        if (!share.whole(r) && share.place(r) > 0 && share.count(r) > 0)
-          copy_part<r>(mine, share.count(r), end);
+        if (!fragment.whole(r) && fragment.place(r) > 0 && fragment.count(r) > 0)
+          copy_part<r>(mine, fragment.count(r), end);
       });
     }
   }
   // Waits for it; `pad` beyond the row. but_last: not for what was fetched after the last commit.
   // kByLanes: what comes round is put in place by all lanes.
   template <bool kByLanes>
-  __device__ __forceinline__ void take(const S& share, T pad, Pack<T, V> (&packs)[R],
+  __device__ __forceinline__ void take(const S& fragment, T pad, Vector<T, V> (&vectors)[R],
                                        bool but_last = false) const {
     if (but_last) {
       __pipeline_wait_prior(1);
@@ -76,59 +76,60 @@ class NextChunk<T, Share<kWarp, R, V, kRagged>> {
       wait_for_copies();
 #endif
     }
-    if (share.full()) {
-      if constexpr (kRagged && kByLanes) put_round(share);
+    if (fragment.full()) {
+      if constexpr (kUnaligned && kByLanes) put_wrapped(fragment);
 #pragma unroll
-      for (int r = 0; r < R; ++r) packs[r] = *place(r);
-      if (kRagged && !kByLanes && share.lane() == 0 && share.round_count() > 0)
-        packs[0] = first_of(*round_place(), packs[0], share.round_count());
+      for (int r = 0; r < R; ++r) vectors[r] = *place(r);
+      if (kUnaligned && !kByLanes && fragment.lane() == 0 && fragment.wrapped_count() > 0)
+        vectors[0] = splice(*wrapped_place(), vectors[0], fragment.wrapped_count());
       return;
     }
 #pragma unroll
-    for (int r = 0; r < R; ++r) packs[r] = share.count(r) > 0 ? *place(r) : pack_of<T, V>(pad);
-    if constexpr (kRagged) share.trim(*round_place(), pad, packs);
+    for (int r = 0; r < R; ++r)
+      vectors[r] = fragment.count(r) > 0 ? *place(r) : broadcast_vector<T, V>(pad);
+    if constexpr (kUnaligned) fragment.trim(*wrapped_place(), pad, vectors);
   }
 
  private:
-  __device__ __forceinline__ Pack<T, V>* place(int r) const {
+  __device__ __forceinline__ Vector<T, V>* place(int r) const {
     return warps_ + r * kWarp + threadIdx.x % kWarp;
   }
-  // Lane 0's pack R: what comes round.
-  __device__ __forceinline__ Pack<T, V>* round_place() const { return warps_ + R * kWarp; }
-  // All lanes: puts it before the first pack's own, an element a lane.
-  __device__ __forceinline__ void put_round(const S& share) const {
+  // Lane 0's vector R: what comes round.
+  __device__ __forceinline__ Vector<T, V>* wrapped_place() const { return warps_ + R * kWarp; }
+  // All lanes: puts it before the first vector's own, an element a lane.
+  __device__ __forceinline__ void put_wrapped(const S& fragment) const {
     __syncwarp();
-    if (const int lane = share.lane(); lane < share.round_count())
-      reinterpret_cast<T*>(warps_)[lane] = reinterpret_cast<const T*>(round_place())[lane];
+    if (const int lane = fragment.lane(); lane < fragment.wrapped_count())
+      reinterpret_cast<T*>(warps_)[lane] = reinterpret_cast<const T*>(wrapped_place())[lane];
     __syncwarp();
   }
-  // Pack r of a lane whose pack 0 is at `mine`.
+  // Vector r of a lane whose vector 0 is at `mine`.
   template <int r>
   __device__ __forceinline__ void copy(const T* mine) const {
 #if __CUDA_ARCH__ >= 800
     copy_16_bytes_async<r * kWarp * 16, (sizeof(T) > 2)>(shared_address(place(0)), mine);
 #else
-    *place(r) = read_pack<T, V>(mine + r * S::kApart);
+    *place(r) = read_vector<T, V>(mine + r * S::kStride);
 #endif
   }
-  // The same of a pack of which `count` elements are wanted.
+  // The same of a vector of which `count` elements are wanted.
   template <int r>
   __device__ __forceinline__ void copy_part(const T* mine, int count, const T* end) const {
-    if (mine + r * S::kApart + V <= end) return copy<r>(mine);
+    if (mine + r * S::kStride + V <= end) return copy<r>(mine);
 #pragma unroll 1
-    for (int e = 0; e < count; ++e) reinterpret_cast<T*>(place(r))[e] = mine[r * S::kApart + e];
+    for (int e = 0; e < count; ++e) reinterpret_cast<T*>(place(r))[e] = mine[r * S::kStride + e];
   }
 
-  Pack<T, V>* warps_;
+  Vector<T, V>* warps_;
 };
 
 // All lanes: sends for a chunk of which `left` elements or more are the row's, to L2.
 template <class T>
-__device__ __forceinline__ void bring_to_l2(const T* at, int left) {
+__device__ __forceinline__ void prefetch_to_l2(const T* at, int left) {
   constexpr int kOfLine = 128 / static_cast<int>(sizeof(T));
 #pragma unroll
   for (int begin = 0; begin < kFoldChunk; begin += kWarp * kOfLine) {
-    const int i = begin + lane_anew() * kOfLine;
+    const int i = begin + reload_lane() * kOfLine;
     if (i < min(left, kFoldChunk)) prefetch_line(at + i);
   }
 }

@@ -6,57 +6,57 @@
 
 namespace twinops {
 
-// As RowParts, of up to 2 * kWarp chunks and without what clusters need. One warp joins the parts:
-// were every warp to do so, it would save a barrier, which softmax gains nothing by, and cost
-// log_softmax, whose logarithm is long, up to a twentieth (float16 at 15 001 columns on an H200
-// 0.94 to 0.90 of the copy rate).
+// As ClusterScope, of up to 2 * kWarp chunks and without what clusters need. One warp joins the
+// parts: were every warp to do so, it would save a barrier, which softmax gains nothing by, and
+// cost log_softmax, whose logarithm is long, up to a twentieth (float16 at 15 001 columns on an
+// H200 0.94 to 0.90 of the copy rate).
 template <class Part, class Row>
-class BlockParts {
+class BlockScope {
  public:
   static constexpr int kMostChunks = 2 * kWarp;
   __host__ __device__ static constexpr int bytes(int chunks) {
-    return static_cast<int>(sizeof(Memory)) +
+    return static_cast<int>(sizeof(Smem)) +
            (2 * chunks * static_cast<int>(sizeof(Part)) + 15) / 16 * 16;
   }
 
-  static constexpr bool kOneAxis = false;  // of row_starts()
-  static constexpr bool kStays = false;    // and takes row after row
+  static constexpr bool kOneAxis = false;     // of row_starts()
+  static constexpr bool kPersistent = false;  // and takes row after row
 
   __device__ static int block_of_row() { return 0; }
   __device__ static int first_row() { return static_cast<int>(blockIdx.x); }
 
-  __device__ BlockParts(void* memory, const ChunkRows& plan)
-      : memory_(*static_cast<Memory*>(memory)), plan_(plan) {}
+  __device__ BlockScope(void* smem, const ChunkPlan& plan)
+      : smem_(*static_cast<Smem*>(smem)), plan_(plan) {}
 
   __device__ __forceinline__ void begin() {}
 
-  __device__ __forceinline__ void bring(int turn, int chunk, Part part) {
-    if (lane_anew() == 0 && chunk < plan_.chunks) of_turn(turn)[chunk] = part;
+  __device__ __forceinline__ void publish(int turn, int chunk, Part part) {
+    if (reload_lane() == 0 && chunk < plan_.chunks) of_turn(turn)[chunk] = part;
   }
 
   template <class Join, class Finish>
-  __device__ __forceinline__ Row joined(int turn, Join&& join, Finish&& finish) {
+  __device__ __forceinline__ Row combine(int turn, Join&& join, Finish&& finish) {
     __syncthreads();
-    if (warp_anew() == 0) {
+    if (reload_warp() == 0) {
       const Row row = finish(join(of_turn(turn), plan_.chunks));
-      if (lane_anew() == 0) memory_.rows[turn & 1] = row;
+      if (reload_lane() == 0) smem_.rows[turn & 1] = row;
     }
     __syncthreads();
-    return memory_.rows[turn & 1];
+    return smem_.rows[turn & 1];
   }
 
   __device__ __forceinline__ void leave() {}
 
  private:
-  struct alignas(16) Memory {  // then: two times the parts
+  struct alignas(16) Smem {  // then: two times the parts
     Row rows[2];
   };
   __device__ __forceinline__ Part* of_turn(int turn) const {
-    return reinterpret_cast<Part*>(&memory_ + 1) + (turn & 1) * plan_.chunks;
+    return reinterpret_cast<Part*>(&smem_ + 1) + (turn & 1) * plan_.chunks;
   }
 
-  Memory& memory_;
-  const ChunkRows& plan_;
+  Smem& smem_;
+  const ChunkPlan& plan_;
 };
 
 }  // namespace twinops

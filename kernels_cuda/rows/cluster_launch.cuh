@@ -10,7 +10,7 @@
 
 namespace twinops {
 
-inline bool has_room(std::size_t shared, int device) {  // a block
+inline bool fits_shared_memory(std::size_t shared, int device) {  // a block
   return shared <= static_cast<std::size_t>(
                        device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
 }

@@ -20,11 +20,11 @@ __device__ __forceinline__ void cluster_barrier(int blocks) {
 }
 
 // What a launch of a chunk or two a warp settles.
-struct ChunkRows {
-  int chunks;   // of a row
-  int blocks;   // of a row: the cluster, or the team
-  int warps;    // of a block
-  void* board;  // where teams meet
+struct ChunkPlan {
+  int chunks;      // of a row
+  int blocks;      // of a row: the cluster, or the team
+  int warps;       // of a block
+  void* exchange;  // where teams meet
 };
 
 // A row's parts, and where it is begun again, in another turn, its parts of that: two turns lie
@@ -41,17 +41,17 @@ struct ChunkRows {
 // the parts and joining them by itself, without a barrier of the block (0.64 to 0.59 at 50257,
 // float32 0.85 to 0.72).
 template <class Part, class Row>
-class RowParts {
+class ClusterScope {
  public:
   static_assert(sizeof(Part) == 4 || sizeof(Part) == 8 || sizeof(Part) == 16);
   static constexpr int kGroup = 2 * kWarp, kMostChunks = 16 * kGroup;
   __host__ __device__ static constexpr int bytes(int chunks) {
-    return static_cast<int>(sizeof(Memory)) +
+    return static_cast<int>(sizeof(Smem)) +
            (2 * chunks * static_cast<int>(sizeof(Part)) + 15) / 16 * 16;
   }
 
-  static constexpr bool kOneAxis = false;  // of row_starts()
-  static constexpr bool kStays = false;    // and takes row after row
+  static constexpr bool kOneAxis = false;     // of row_starts()
+  static constexpr bool kPersistent = false;  // and takes row after row
 
 #if __CUDA_ARCH__ >= 900
   __device__ static int block_of_row() { return block_of_cluster(); }
@@ -62,14 +62,14 @@ class RowParts {
 #endif
 
   // All threads of the row's blocks.
-  __device__ RowParts(void* memory, const ChunkRows& plan)
-      : memory_(*static_cast<Memory*>(memory)),
-        parts_(reinterpret_cast<Part*>(&memory_ + 1)),
+  __device__ ClusterScope(void* smem, const ChunkPlan& plan)
+      : smem_(*static_cast<Smem*>(smem)),
+        parts_(reinterpret_cast<Part*>(&smem_ + 1)),
         chunks_(plan.chunks),
         blocks_(plan.blocks) {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0) {
-      for (std::uint64_t& arrived : memory_.arrived) start_barrier(arrived);
+      for (std::uint64_t& arrived : smem_.arrived) start_barrier(arrived);
       show_barriers_to_cluster();
     }
 #endif
@@ -90,24 +90,24 @@ class RowParts {
 
   // Turns count from 0. All lanes of the warp whose chunk it is. A chunk beyond the row brings
   // nothing, but every block has one that does.
-  __device__ __forceinline__ void bring(int turn, int chunk, Part part) {
+  __device__ __forceinline__ void publish(int turn, int chunk, Part part) {
 #if __CUDA_ARCH__ >= 900
     const int lane = threadIdx.x % kWarp, side = turn & 1;
     if (chunk >= chunks_ || lane >= blocks_) return;
-    send_to_block(parts_ + side * chunks_ + chunk, &memory_.arrived[side], lane, part);
+    send_to_block(parts_ + side * chunks_ + chunk, &smem_.arrived[side], lane, part);
 #endif
   }
 
   // All threads: what finish() makes of the row's parts, joined. join(parts, count) joins up to
   // kGroup by a warp, every lane of which has the result.
   template <class Join, class Finish>
-  __device__ __forceinline__ Row joined(int turn, Join&& join, Finish&& finish) {
+  __device__ __forceinline__ Row combine(int turn, Join&& join, Finish&& finish) {
     const int warp = threadIdx.x / kWarp;
     const int groups = (chunks_ + kGroup - 1) / kGroup;  // no more than the block has warps
-    Part* const of_group = memory_.groups[turn & 1];
+    Part* const of_group = smem_.groups[turn & 1];
     const auto finish_by_one = [&](Part part) {
       const Row row = finish(part);
-      if (threadIdx.x == 0) memory_.rows[turn & 1] = row;
+      if (threadIdx.x == 0) smem_.rows[turn & 1] = row;
     };
     if (warp < groups) {
       wait(turn);
@@ -123,7 +123,7 @@ class RowParts {
       if (warp == 0) finish_by_one(join(of_group, groups));
       __syncthreads();
     }
-    return memory_.rows[turn & 1];
+    return smem_.rows[turn & 1];
   }
 
   // All threads, before they leave: nobody's memory goes while others may send to it. Relaxed, for
@@ -135,7 +135,7 @@ class RowParts {
   }
 
  private:
-  struct alignas(16) Memory {  // then: two times the parts
+  struct alignas(16) Smem {  // then: two times the parts
     std::uint64_t arrived[2];
     Row rows[2];
     Part groups[2][kMostChunks / kGroup];
@@ -144,13 +144,13 @@ class RowParts {
   // Until the parts of this turn's row are there.
   __device__ __forceinline__ void wait(int turn) {
 #if __CUDA_ARCH__ >= 900
-    const SharedAddress arrived = shared_address(&memory_.arrived[turn & 1]);
+    const SharedAddress arrived = shared_address(&smem_.arrived[turn & 1]);
     if (threadIdx.x == 0) expect_bytes(arrived, chunks_ * static_cast<int>(sizeof(Part)));
     wait_for_phase(arrived, turn >> 1 & 1);
 #endif
   }
 
-  Memory& memory_;
+  Smem& smem_;
   Part* parts_;
   int chunks_, blocks_;
 };

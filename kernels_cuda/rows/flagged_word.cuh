@@ -9,30 +9,30 @@ namespace twinops {
 // that it is of, plus one: they are their own proof that they came, so there is nothing to count
 // and no fence.
 template <class T>
-class alignas(2 * sizeof(T)) Letter {
+class alignas(2 * sizeof(T)) FlaggedMessage {
  public:
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
 
   // One lane.
-  __device__ __forceinline__ void write(int turn, T what) {
-    const Words words = bit_cast<Words>(what);
+  __device__ __forceinline__ void write(int turn, T payload) {
+    const Words words = bit_cast<Words>(payload);
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) write_relaxed(words_ + i, stamp(turn) << 32 | words.of[i]);
+    for (int i = 0; i < kWords; ++i) write_relaxed(words_ + i, flag(turn) << 32 | words.of[i]);
   }
   // As it is now.
-  __device__ __forceinline__ Letter look() const {
-    Letter letter;
-    read_relaxed(this, letter.words_);
-    return letter;
+  __device__ __forceinline__ FlaggedMessage load() const {
+    FlaggedMessage message;
+    read_relaxed(this, message.words_);
+    return message;
   }
   // Of a letter that was looked at.
-  __device__ __forceinline__ bool is_of(int turn) const {
+  __device__ __forceinline__ bool has_arrived(int turn) const {
     bool is = true;
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) is &= words_[i] >> 32 == stamp(turn);
+    for (int i = 0; i < kWords; ++i) is &= words_[i] >> 32 == flag(turn);
     return is;
   }
-  __device__ __forceinline__ T what() const {
+  __device__ __forceinline__ T payload() const {
     Words words;
 #pragma unroll
     for (int i = 0; i < kWords; ++i) words.of[i] = static_cast<std::uint32_t>(words_[i]);
@@ -49,7 +49,7 @@ class alignas(2 * sizeof(T)) Letter {
   struct Words {
     std::uint32_t of[kWords];
   };
-  __device__ __forceinline__ static unsigned long long stamp(int turn) {
+  __device__ __forceinline__ static unsigned long long flag(int turn) {
     return static_cast<unsigned>(turn + 1);
   }
 

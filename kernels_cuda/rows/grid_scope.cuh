@@ -1,6 +1,7 @@
 // The parts of a row's groups, brought together in every block that has one of them, while its
-// warps work on other rows (dealt_rows.cuh). Whoever brings the last part of a group joins them and
-// writes a letter; one warp of each block reads the letters of the rows that it has groups of.
+// warps work on other rows (rows/tile_scheduler.cuh). Whoever brings the last part of a group joins
+// them and writes a letter; one warp of each block reads the letters of the rows that it has groups
+// of.
 //
 // That warp's time for a row is what everybody waits for in the end, because rows come in bursts:
 // so it asks for a row's letters before it joins those of the row before (float16's softmax at 2^20
@@ -21,39 +22,39 @@
 namespace twinops {
 
 template <class Part, class Row>
-class DealtRelay {
+class GridScope {
  public:
   static constexpr int kOfLane = 4, kMostGroups = kOfLane * kWarp;  // of a row
 
-  static constexpr std::size_t bytes() { return sizeof(Memory); }
+  static constexpr std::size_t bytes() { return sizeof(Smem); }
   // Of scratch memory, for so many groups. Each has a letter of its own: blocks that have no row in
   // common may be any number of rows apart.
   static constexpr std::size_t scratch_bytes(std::size_t groups) {
-    return groups * sizeof(Letter<Part>);
+    return groups * sizeof(FlaggedMessage<Part>);
   }
 
-  __device__ DealtRelay(void* memory, const DealtRows& plan)
-      : memory_(*static_cast<Memory*>(memory)), plan_(plan) {}
+  __device__ GridScope(void* smem, const RoundRobinTiles& plan)
+      : smem_(*static_cast<Smem*>(smem)), plan_(plan) {}
 
   // All threads of the grid. again: groups may come again.
   __device__ __forceinline__ void begin(bool again) const {
     if (threadIdx.x < kTurns) {
-      memory_.came[threadIdx.x] = 0;
+      smem_.came[threadIdx.x] = 0;
 #if __CUDA_ARCH__ >= 900
-      start_barrier(memory_.ready[threadIdx.x]);
+      start_barrier(smem_.ready[threadIdx.x]);
 #endif
     }
     for (int i = static_cast<int>(threadIdx.x); i < plan_.own();
          i += static_cast<int>(blockDim.x)) {
-      letter(plan_.group(i)).clear();
-      if (again) letter(plan_.all() + plan_.group(i)).clear();
+      message(plan_.group(i)).clear();
+      if (again) message(plan_.all() + plan_.group(i)).clear();
     }
     const unsigned token = cooperative_groups::this_grid().barrier_arrive();
-    if (threadIdx.x == 0) memory_.token = token;
+    if (threadIdx.x == 0) smem_.token = token;
   }
   // All threads of a block, once, before one of them reads a letter: then all are cleared.
-  __device__ __forceinline__ void meet() const {
-    cooperative_groups::this_grid().barrier_wait(static_cast<unsigned>(memory_.token));
+  __device__ __forceinline__ void wait_for_grid() const {
+    cooperative_groups::this_grid().barrier_wait(static_cast<unsigned>(smem_.token));
   }
 
   // All lanes of the warp whose chunk it is: of own group i; groups that come again are counted on.
@@ -61,63 +62,64 @@ class DealtRelay {
   // that are read after it a hazard. An mbarrier that all eight warps arrive at is as fast, and it
   // does not follow that either; nor, where a row's place is used again, the way of the letters.)
   template <class Join>
-  __device__ __forceinline__ void bring(int i, int at, int chunk, Part part, Join&& join) const {
+  __device__ __forceinline__ void publish(int i, int at, int chunk, Part part, Join&& join) const {
     int before = 0;
-    if (lane_anew() == 0) {
-      memory_.parts[side(i)][chunk] = part;
+    if (reload_lane() == 0) {
+      smem_.parts[side(i)][chunk] = part;
       __threadfence_block();
-      before = atomicAdd(&memory_.came[side(i)], 1);
+      before = atomicAdd(&smem_.came[side(i)], 1);
     }
-    if (__shfl_sync(kAllLanes, before, 0) != DealtRows::kChunks - 1) return;
+    if (__shfl_sync(kAllLanes, before, 0) != RoundRobinTiles::kChunks - 1) return;
     __threadfence_block();
-    const Part all = join(memory_.parts[side(i)], DealtRows::kChunks);
-    if (lane_anew() != 0) return;
-    memory_.came[side(i)] = 0;
-    letter(at).write(0, all);
+    const Part all = join(smem_.parts[side(i)], RoundRobinTiles::kChunks);
+    if (reload_lane() != 0) return;
+    smem_.came[side(i)] = 0;
+    message(at).write(0, all);
   }
   // Waits for the row of own group i.
   __device__ __forceinline__ Row row(int i) const {
 #if __CUDA_ARCH__ >= 900
-    wait_for_phase(shared_address(&memory_.ready[side(i)]), i / kTurns & 1);
+    wait_for_phase(shared_address(&smem_.ready[side(i)]), i / kTurns & 1);
 #endif
-    return memory_.rows[side(i)];
+    return smem_.rows[side(i)];
   }
 
   // The letters of a row that a warp asked for, so many a lane. first: of the row.
-  struct Post {
-    Letter<Part> letters[kOfLane];
+  struct Inbox {
+    FlaggedMessage<Part> messages[kOfLane];
   };
-  __device__ __forceinline__ void ask(int first, Post& post) const {
-    const int last = plan_.groups - 1, lane = lane_anew();
+  __device__ __forceinline__ void poll(int first, Inbox& inbox) const {
+    const int last = plan_.groups - 1, lane = reload_lane();
 #pragma unroll
     for (int k = 0; k < kOfLane; ++k)
-      if (k * kWarp <= last) post.letters[k] = letter(first + min(lane + k * kWarp, last)).look();
+      if (k * kWarp <= last)
+        inbox.messages[k] = message(first + min(lane + k * kWarp, last)).load();
   }
   // All lanes of the warp that asked: waits for the letters, makes a Row of them and hands it to
   // the block's other warps, for own group i. then() is called when the letters have come.
   template <class Then, class Join, class Finish>
-  __device__ __forceinline__ Row receive(int i, int first, Post& post, Then&& then, Join&& join,
+  __device__ __forceinline__ Row receive(int i, int first, Inbox& inbox, Then&& then, Join&& join,
                                          Finish&& finish) const {
-    const int last = plan_.groups - 1, lane = lane_anew();
+    const int last = plan_.groups - 1, lane = reload_lane();
     while (true) {
       bool there = true;
 #pragma unroll
       for (int k = 0; k < kOfLane; ++k)
-        if (k * kWarp <= last) there &= post.letters[k].is_of(0);
+        if (k * kWarp <= last) there &= inbox.messages[k].has_arrived(0);
       if (__all_sync(kAllLanes, there)) break;
-      ask(first, post);
+      poll(first, inbox);
     }
 #pragma unroll
     for (int k = 0; k < kOfLane; ++k)
-      if (lane + k * kWarp <= last) memory_.groups[lane + k * kWarp] = post.letters[k].what();
+      if (lane + k * kWarp <= last) smem_.groups[lane + k * kWarp] = inbox.messages[k].payload();
     __syncwarp();
     then();
-    const Row made = finish(join(memory_.groups, plan_.groups));
+    const Row made = finish(join(smem_.groups, plan_.groups));
     __syncwarp();
     if (lane == 0) {
-      memory_.rows[side(i)] = made;
+      smem_.rows[side(i)] = made;
 #if __CUDA_ARCH__ >= 900
-      arrive(shared_address(&memory_.ready[side(i)]));
+      arrive(shared_address(&smem_.ready[side(i)]));
 #endif
     }
     return made;
@@ -127,21 +129,21 @@ class DealtRelay {
   // Own groups that the block may be busy with, a power of two: a warp that is behind holds the
   // others up when they have gone twice through the block's warps.
   static constexpr int kTurns = 16;
-  struct alignas(16) Memory {
+  struct alignas(16) Smem {
     std::uint64_t ready[kTurns];
     Row rows[kTurns];
-    Part parts[kTurns][DealtRows::kChunks], groups[kMostGroups];
+    Part parts[kTurns][RoundRobinTiles::kChunks], groups[kMostGroups];
     int came[kTurns];  // parts of a group
     unsigned token;
   };
 
   __device__ __forceinline__ static int side(int i) { return i & (kTurns - 1); }
-  __device__ __forceinline__ Letter<Part>& letter(int i) const {
-    return static_cast<Letter<Part>*>(plan_.letters)[i];
+  __device__ __forceinline__ FlaggedMessage<Part>& message(int i) const {
+    return static_cast<FlaggedMessage<Part>*>(plan_.messages)[i];
   }
 
-  Memory& memory_;
-  const DealtRows& plan_;
+  Smem& smem_;
+  const RoundRobinTiles& plan_;
 };
 
 }  // namespace twinops

@@ -1,12 +1,12 @@
 // Where a row's elements lie in lanes, wherever the row begins in memory.
 //
-// A chunk of a row, or a whole short row, is a ring of G * R * V slots on G lanes: R packs of V a
-// lane, those of one r side by side. A pack is 16 bytes of memory that begin at a multiple of 16;
+// A chunk of a row, or a whole short row, is a ring of G * R * V slots on G lanes: R vectors of V a
+// lane, those of one r side by side. A vector is 16 bytes of memory that begin at a multiple of 16;
 // element i lies in slot i + shift, `shift` elements being what lies before the chunk in its first
-// pack. The chunk's last elements come round into the slots before its first. A fold gives the same
-// bits whatever the shift (row_fold.cuh), so lanes neither pass elements on nor see where they are.
-// Where R is no power of two, the ring is that of the next one, without its last packs, which rows
-// then do not reach.
+// vector. The chunk's last elements come round into the slots before its first. A fold gives the
+// same bits whatever the shift (rows/fold.cuh), so lanes neither pass elements on nor see where
+// they are. Where R is no power of two, the ring is that of the next one, without its last vectors,
+// which rows then do not reach.
 #pragma once
 
 #include "kernels_cuda/common/vector_io.cuh"
@@ -19,7 +19,7 @@ __device__ __forceinline__ bool is_below(int j, int left) {
 }
 
 // This thread's warp, read anew.
-__device__ __forceinline__ int warp_anew() { return static_cast<int>(thread_anew() / kWarp); }
+__device__ __forceinline__ int reload_warp() { return static_cast<int>(reload_thread() / kWarp); }
 
 // One of the lanes that share a row, and how many elements there are for them.
 class RowLane {
@@ -35,40 +35,40 @@ class RowLane {
   int lane_, left_;
 };
 
-// kRagged_: packs need not be whole. The two are types of their own because a kernel that holds the
-// code of both is slower by what its instructions take of their cache (16 bits: a tenth at 50 257).
-// V = 1: elements lie `step` apart, and nothing is shifted.
-template <int G, int R, int V, bool kRagged_>
-class RowRing : public RowLane {
+// kUnaligned_: vectors need not be whole. The two are types of their own because a kernel that
+// holds the code of both is slower by what its instructions take of their cache (16 bits: a tenth
+// at 50 257). V = 1: elements lie `step` apart, and nothing is shifted.
+template <int G, int R, int V, bool kUnaligned_>
+class RotatedLayout : public RowLane {
  public:
-  static constexpr int kElements = R * V, kLanes = G, kPack = V, kSlots = G * R * V;
-  static constexpr int kApart = G * V;  // elements from one pack of a lane to its next
-  static constexpr bool kRagged = kRagged_;
-  static_assert(V > 1 || !kRagged);
+  static constexpr int kElements = R * V, kLanes = G, kVector = V, kSlots = G * R * V;
+  static constexpr int kStride = G * V;  // elements from one vector of a lane to its next
+  static constexpr bool kUnaligned = kUnaligned_;
+  static_assert(V > 1 || !kUnaligned);
 
   // Of the chunk at `at`, `left` elements of which and of what follows are the row's.
   template <class T>
-  __device__ __forceinline__ RowRing(const T* at, int left, int lane)
+  __device__ __forceinline__ RotatedLayout(const T* at, int left, int lane)
       : RowLane(lane, max(0, min(left, kSlots))), shift_(0) {
-    if constexpr (kRagged)
+    if constexpr (kUnaligned)
       shift_ = static_cast<int>(reinterpret_cast<std::uintptr_t>(at) / sizeof(T) % V);
   }
 
-  // Whether all of pack r is the chunk's, and read and written at once.
+  // Whether all of vector r is the chunk's, and read and written at once.
   __device__ __forceinline__ bool whole(int r) const {
-    return rest() >= V + r * kApart && !(kRagged && r == 0 && lane_ == 0);
+    return rest() >= V + r * kStride && !(kUnaligned && r == 0 && lane_ == 0);
   }
-  // Where it lies, from the chunk's first element on. Pointers are made once, for pack 0.
-  __device__ __forceinline__ int place(int r) const { return lane_ * V - shift_ + r * kApart; }
-  // How many elements from there on are in the pack, if that is above 0.
-  __device__ __forceinline__ int count(int r) const { return min(V, rest() - r * kApart); }
-  // How many come round into lane 0's first pack, from there on.
-  __device__ __forceinline__ int round_place() const { return kSlots - shift_; }
-  __device__ __forceinline__ int round_count() const { return left_ - round_place(); }
+  // Where it lies, from the chunk's first element on. Pointers are made once, for vector 0.
+  __device__ __forceinline__ int place(int r) const { return lane_ * V - shift_ + r * kStride; }
+  // How many elements from there on are in the vector, if that is above 0.
+  __device__ __forceinline__ int count(int r) const { return min(V, rest() - r * kStride); }
+  // How many come round into lane 0's first vector, from there on.
+  __device__ __forceinline__ int wrapped_place() const { return kSlots - shift_; }
+  __device__ __forceinline__ int wrapped_count() const { return left_ - wrapped_place(); }
   // By its bits: of left_ == kSlots and the min() that made left_, ptxas 13.0 makes one VIMNMX.RELU
   // for sm_90, whose predicate then says the opposite.
   __device__ __forceinline__ bool full() const { return (left_ & kSlots) == kSlots; }
-  // Which element of the chunk is element e of pack r.
+  // Which element of the chunk is element e of vector r.
   __device__ __forceinline__ int element(int r, int e) const {
     const int i = place(r) + e;
     return V > 1 && r == 0 && i < 0 ? i + kSlots : i;
@@ -76,18 +76,19 @@ class RowRing : public RowLane {
 
  protected:
   __device__ __forceinline__ int slot(int r) const { return (r * G + lane_) * V; }
-  // How many elements of the chunk are left from pack 0 on.
+  // How many elements of the chunk are left from vector 0 on.
   __device__ __forceinline__ int rest() const { return left_ - place(0); }
 
-  // The first slot of the pack that the row ends in, if that is another than the ring's first.
+  // The first slot of the vector that the row ends in, if that is another than the ring's first.
   __device__ __forceinline__ int tail_slot() const { return (left_ + shift_) & -V; }
   __device__ __forceinline__ bool has_tail() const {
     return tail_slot() >= V && tail_slot() < kSlots;
   }
   __device__ __forceinline__ bool any_tail() const { return G < kWarp || has_tail(); }  // of a warp
 
-  // The element that a lane's k-th edge element is, or -1. V of the first pack, then V of the tail.
-  __device__ __forceinline__ int edge_element(int k) const {
+  // The element that a lane's k-th edge element is, or -1. V of the first vector, then V of the
+  // tail.
+  __device__ __forceinline__ int head_tail_element(int k) const {
     const int q = lane_ + k * G;
     int i = q - shift_;
     if (q >= V)

@@ -1,4 +1,4 @@
-// Where rows begin, and whether they can be read and written in packs.
+// Where rows begin, and whether they can be read and written in vectors.
 #pragma once
 
 #include <algorithm>
@@ -62,7 +62,7 @@ struct CountedAxes {
     static_assert(M + kOthers == N);
     for (int axis = 0; axis < rank; ++axis) {
       size[axis] = static_cast<std::uint32_t>(outer.size[axis]);
-      if (axis > 0) inner[axis - 1] = Divider(outer.size[axis]);
+      if (axis > 0) inner[axis - 1] = FastDivide(outer.size[axis]);
       for (int k = 0; k < N; ++k)
         stride[k][axis] = k < M ? outer.stride[k][axis] : more.stride[k - M][axis];
     }
@@ -70,7 +70,7 @@ struct CountedAxes {
 
   int rank = 0;
   std::uint32_t size[kAxes] = {};      // outermost first
-  Divider inner[kAxes - 1];            // of all but the outermost
+  FastDivide inner[kAxes - 1];         // of all but the outermost
   std::int64_t stride[N][kAxes] = {};  // in elements
 };
 template <bool kOneAxis = false, int N, int kAxes>
@@ -93,18 +93,18 @@ __device__ __forceinline__ RowStarts<N> row_starts(const CountedAxes<N, kAxes>& 
 }
 
 // Whole: every row begins and ends at a multiple of 16 bytes of the operand that is read, and of as
-// many elements of the others. Ragged: the operands are aligned alike, row by row, wherever that
+// many elements of the others. Unaligned: the operands are aligned alike, row by row, wherever that
 // is.
-enum class Packs { none, ragged, whole };
+enum class Alignment { none, unaligned, aligned };
 
-struct RowMemory {
+struct OperandMemory {
   const void* data;
   std::size_t element;  // bytes
 };
 
-// For packs of 16 bytes of operand `read`, V elements.
+// For vectors of 16 bytes of operand `read`, V elements.
 template <int N>
-Packs packs_of(const Rows<N>& rows, const RowMemory (&memory)[N], int read) {
+Alignment alignment_of(const Rows<N>& rows, const OperandMemory (&memory)[N], int read) {
   const auto v = static_cast<std::int64_t>(16 / memory[read].element);
   const auto begin = [&](int k) {  // in elements
     return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(memory[k].data) /
@@ -114,14 +114,14 @@ Packs packs_of(const Rows<N>& rows, const RowMemory (&memory)[N], int read) {
   bool whole = rows.length % v == 0 && begin(read) % v == 0;
   for (int axis = 0; axis < rows.outer.rank; ++axis) whole &= stride[read][axis] % v == 0;
   for (int k = 0; k < N; ++k) {
-    // Elements of an access: 16 bytes, or all of a narrower pack.
+    // Elements of an access: 16 bytes, or all of a narrower vector.
     const std::int64_t access =
         std::min<std::int64_t>(v, static_cast<std::int64_t>(16 / memory[k].element));
-    if (rows.step[k] != 1 || (begin(k) - begin(read)) % access != 0) return Packs::none;
+    if (rows.step[k] != 1 || (begin(k) - begin(read)) % access != 0) return Alignment::none;
     for (int axis = 0; axis < rows.outer.rank; ++axis)
-      if ((stride[k][axis] - stride[read][axis]) % access != 0) return Packs::none;
+      if ((stride[k][axis] - stride[read][axis]) % access != 0) return Alignment::none;
   }
-  return whole ? Packs::whole : Packs::ragged;
+  return whole ? Alignment::aligned : Alignment::unaligned;
 }
 
 // Where the memory of operand k ends, whose elements of a row lie side by side.

@@ -9,8 +9,8 @@
 #include "kernels_cuda/device.hpp"
 #include "kernels_cuda/rows/cluster_launch.cuh"
 #include "kernels_cuda/rows/cluster_scope.cuh"
+#include "kernels_cuda/rows/cooperative_scope.cuh"
 #include "kernels_cuda/rows/lane_io.cuh"
-#include "kernels_cuda/rows/team_scope.cuh"
 #include "kernels_cuda/rows/tile_scheduler.cuh"
 #include "operators/softmax_rows.hpp"
 
@@ -23,7 +23,7 @@ template <class F>
 inline constexpr int kRowWarps = sizeof(F) == 8 ? 16
                                                 : 32;  // that a multiprocessor has registers for
 
-static_assert(RowParts<float, float>::kMostChunks >= kMostBlocksOfRow * 2 * kRowWarps<float>);
+static_assert(ClusterScope<float, float>::kMostChunks >= kMostBlocksOfRow * 2 * kRowWarps<float>);
 
 // Whether kernels have clusters, and barriers that bytes arrive at.
 inline bool has_clusters(int device) { return cuda_code(device).architecture >= 90; }
@@ -37,11 +37,11 @@ inline int largest_cluster(int device) {
 }
 
 // A warp's share of a chunk.
-template <int V, bool kRagged>
-using ChunkShare = Share<kWarp, kFoldChunk / kWarp / V, V, kRagged>;
+template <int V, bool kUnaligned>
+using ChunkFragment = LaneFragment<kWarp, kFoldChunk / kWarp / V, V, kUnaligned>;
 
 // A block that is alone with a row, a chunk a warp; false if the row has more than `most` chunks.
-inline bool plan_alone(std::int64_t length, int most, ChunkRows& plan) {
+inline bool plan_block(std::int64_t length, int most, ChunkPlan& plan) {
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
   if (chunks > most) return false;
   plan.chunks = plan.warps = static_cast<int>(chunks);
@@ -62,7 +62,7 @@ inline bool plan_alone(std::int64_t length, int most, ChunkRows& plan) {
 // 8 0.92, 0.98, 0.96, 0.95; a chunk a warp, softmax_grad and its logarithm at 17 001 with 3, 4, 6
 // 1.03, 1.02, 1.03 and 1.00, 0.94, 0.83, in bfloat16 0.83, 0.94, 1.01 and 0.88, 0.90, 0.92.
 struct ClusterWarps {
-  int few, more;
+  int least_warps, most_warps;
   bool in_two = false;
 };
 
@@ -70,26 +70,27 @@ struct ClusterWarps {
 // for it. More than eight blocks are not portable; beyond eight blocks of eight warps 16, where the
 // device has them. Two at least: in a cluster of one compute-sanitizer reports every st.async.
 inline bool plan_cluster(std::int64_t length, int of_warp, ClusterWarps of_block, int most,
-                         int device, ChunkRows& plan) {
+                         int device, ChunkPlan& plan) {
   constexpr int kMany = 8;  // warps of a block
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
   const int largest = largest_cluster(device), portable = std::min(kPortableBlocksOfRow, largest);
   if (largest == 1 || chunks > std::int64_t{largest} * most * of_warp) return false;
-  const auto shares = [](int count, int of_one) { return (count + of_one - 1) / of_one; };
+  const auto divide_up = [](int count, int of_one) { return (count + of_one - 1) / of_one; };
   plan.chunks = static_cast<int>(chunks);
-  const int warps = shares(plan.chunks, of_warp);
-  const auto idle = [&](int some) { return shares(warps, some) * some - warps; };
+  const int warps = divide_up(plan.chunks, of_warp);
+  const auto idle = [&](int some) { return divide_up(warps, some) * some - warps; };
   if (of_block.in_two && warps <= 2 * kMany) {
-    plan.warps = shares(warps, 2);
+    plan.warps = divide_up(warps, 2);
   } else {
     const int blocks = warps > portable * kMany ? largest : portable;
-    const int least = std::min(std::max(shares(warps, blocks), of_block.few), shares(warps, 2));
-    const int more = std::min(most, least > kMany ? least + 1 : of_block.more);
+    const int least =
+        std::min(std::max(divide_up(warps, blocks), of_block.least_warps), divide_up(warps, 2));
+    const int most_warps = std::min(most, least > kMany ? least + 1 : of_block.most_warps);
     plan.warps = least;
-    for (int some = least + 1; some <= more && shares(warps, some) > 1; ++some)
+    for (int some = least + 1; some <= most_warps && divide_up(warps, some) > 1; ++some)
       if (idle(some) < idle(plan.warps)) plan.warps = some;
   }
-  plan.blocks = shares(warps, plan.warps);
+  plan.blocks = divide_up(warps, plan.warps);
   return true;
 }
 
@@ -99,35 +100,35 @@ inline bool plan_cluster(std::int64_t length, int of_warp, ClusterWarps of_block
 // warp, kMostBlocks of a team, bytes(warps) of a block's shared memory, scratch_bytes(blocks) for
 // the grid. some_warps: of a block, of which those are taken with which a block has the fewest
 // rows, and of equal ones the first.
-template <class Room, class Job>
-bool launch_teams(const Job& job, void (*kernel)(Job, ChunkRows),
-                  std::initializer_list<int> some_warps, Execution& execution) {
+template <class SmemLayout, class Params>
+bool launch_cooperative(const Params& params, void (*kernel)(Params, ChunkPlan),
+                        std::initializer_list<int> some_warps, Execution& execution) {
   const int device = execution.device.index;
-  if (execution.allocate == nullptr || job.rows.outer.rank > 1 ||
+  if (execution.allocate == nullptr || params.rows.outer.rank > 1 ||
       !device_attribute(cudaDevAttrCooperativeLaunch, device))
     return false;
   const auto threads = [](int warps) { return static_cast<unsigned>(warps * kWarp); };
-  const auto shared = [](int warps) { return Room::bytes(static_cast<std::size_t>(warps)); };
-  const auto chunks = static_cast<int>((job.rows.length + kFoldChunk - 1) / kFoldChunk);
-  ChunkRows plan{};
-  std::int64_t turns = std::numeric_limits<std::int64_t>::max(), teams = 0;
+  const auto shared = [](int warps) { return SmemLayout::bytes(static_cast<std::size_t>(warps)); };
+  const auto chunks = static_cast<int>((params.rows.length + kFoldChunk - 1) / kFoldChunk);
+  ChunkPlan plan{};
+  std::int64_t turns = std::numeric_limits<std::int64_t>::max(), concurrent_rows = 0;
   for (const int warps : some_warps) {
-    const int of_block = Room::kOfWarp * warps, blocks = (chunks + of_block - 1) / of_block;
-    if (!has_room(shared(warps), device) || blocks > Room::kMostBlocks) continue;
+    const int of_block = SmemLayout::kOfWarp * warps, blocks = (chunks + of_block - 1) / of_block;
+    if (!fits_shared_memory(shared(warps), device) || blocks > SmemLayout::kMostBlocks) continue;
     const int resident = resident_blocks(kernel, threads(warps), shared(warps), device);
     if (blocks > resident) continue;
-    const std::int64_t at_once = std::min<std::int64_t>(job.rows.rows, resident / blocks);
-    const std::int64_t needed = (job.rows.rows + at_once - 1) / at_once;
+    const std::int64_t at_once = std::min<std::int64_t>(params.rows.rows, resident / blocks);
+    const std::int64_t needed = (params.rows.rows + at_once - 1) / at_once;
     if (needed >= turns) continue;
     turns = needed;
-    teams = at_once;
+    concurrent_rows = at_once;
     plan = {chunks, blocks, warps, nullptr};
   }
-  if (teams == 0) return false;
-  const dim3 grid(static_cast<unsigned>(plan.blocks), static_cast<unsigned>(teams));
-  const Workspace board(execution, Room::scratch_bytes(std::size_t{grid.x} * grid.y));
-  plan.board = board.data();
-  launch_rows(execution, kernel, grid, threads(plan.warps), shared(plan.warps), kResident, job,
+  if (concurrent_rows == 0) return false;
+  const dim3 grid(static_cast<unsigned>(plan.blocks), static_cast<unsigned>(concurrent_rows));
+  const Workspace exchange(execution, SmemLayout::scratch_bytes(std::size_t{grid.x} * grid.y));
+  plan.exchange = exchange.data();
+  launch_rows(execution, kernel, grid, threads(plan.warps), shared(plan.warps), kResident, params,
               plan);
   return true;
 }
@@ -135,13 +136,13 @@ bool launch_teams(const Job& job, void (*kernel)(Job, ChunkRows),
 // The Room of a kernel with two chunks a warp that has one for clusters, bytes(warps) besides the
 // parts.
 template <class Parts, std::size_t (*bytes_of)(std::size_t)>
-struct PairsOfTeam {
+struct CooperativePairs {
   static constexpr int kOfWarp = 2, kMostBlocks = Parts::kMost;
   static constexpr std::size_t bytes(std::size_t warps) {
     return Parts::bytes(0) + bytes_of(warps);
   }
   static constexpr std::size_t scratch_bytes(std::size_t blocks) {
-    return Parts::Board::bytes(blocks);
+    return Parts::Exchange::bytes(blocks);
   }
 };
 
@@ -150,45 +151,48 @@ struct PairsOfTeam {
 // groups, or than its blocks' warps are busy with at once: none of them may wait for a row before
 // it has weighed its own chunks of it. Room: kWarps and kBytes of a block, the Relay,
 // scratch_bytes(groups) for all of them.
-template <class Room, class Job>
-bool launch_dealt_rows(const Job& job, void (*kernel)(Job, DealtRows), Execution& execution) {
-  constexpr int kChunks = DealtRows::kChunks, kWarps = Room::kWarps;
-  const auto& rows = job.rows;
+template <class SmemLayout, class Params>
+bool launch_round_robin(const Params& params, void (*kernel)(Params, RoundRobinTiles),
+                        Execution& execution) {
+  constexpr int kChunks = RoundRobinTiles::kChunks, kWarps = SmemLayout::kWarps;
+  const auto& rows = params.rows;
   const int device = execution.device.index;
-  if (execution.allocate == nullptr || rows.outer.rank > 1 || !has_room(Room::kBytes, device) ||
+  if (execution.allocate == nullptr || rows.outer.rank > 1 ||
+      !fits_shared_memory(SmemLayout::kBytes, device) ||
       !device_attribute(cudaDevAttrCooperativeLaunch, device) || !has_clusters(device))
     return false;
   const std::int64_t chunks = (rows.length + kFoldChunk - 1) / kFoldChunk;
   const std::int64_t groups = (chunks + kChunks - 1) / kChunks;
-  if (groups < 2 || groups > Room::Relay::kMostGroups || rows.rows > (1 << 30) / groups)
+  if (groups < 2 || groups > SmemLayout::Scope::kMostGroups || rows.rows > (1 << 30) / groups)
     return false;
-  const std::int64_t resident = resident_blocks(kernel, kWarps * kWarp, Room::kBytes, device);
+  const std::int64_t resident = resident_blocks(kernel, kWarps * kWarp, SmemLayout::kBytes, device);
   const std::int64_t blocks = std::min(groups * rows.rows, resident);
   if (blocks == 0 || (groups + blocks - 1) / blocks * kChunks > kWarps) return false;
-  DealtRows plan{};
+  RoundRobinTiles plan{};
   plan.rows = static_cast<int>(rows.rows);
   plan.length = static_cast<int>(rows.length);
   plan.groups = static_cast<int>(groups);
-  plan.by_row = Divider(groups);
-  const Workspace letters(execution, Room::scratch_bytes(static_cast<std::size_t>(plan.all())));
-  plan.letters = letters.data();
+  plan.by_row = FastDivide(groups);
+  const Workspace messages(execution,
+                           SmemLayout::scratch_bytes(static_cast<std::size_t>(plan.all())));
+  plan.messages = messages.data();
   launch_rows(execution, kernel, grid_of(blocks), static_cast<unsigned>(kWarps * kWarp),
-              Room::kBytes, kResident, job, plan);
+              SmemLayout::kBytes, kResident, params, plan);
   return true;
 }
 
 // Launches a kernel with a cluster a row; false if not even one finds room, or there are more
 // of them than a grid has room for.
-template <class Kernel, class Job>
-bool launch_clusters(Kernel kernel, const Job& job, const ChunkRows& plan, std::size_t shared,
+template <class Kernel, class Params>
+bool launch_clusters(Kernel kernel, const Params& params, const ChunkPlan& plan, std::size_t shared,
                      Execution& execution) {
   const int device = execution.device.index;
   const auto threads = static_cast<unsigned>(plan.warps * kWarp);
-  const std::int64_t blocks = job.rows.rows * plan.blocks;
-  if (!has_room(shared, device) || blocks >> 31 != 0 ||
+  const std::int64_t blocks = params.rows.rows * plan.blocks;
+  if (!fits_shared_memory(shared, device) || blocks >> 31 != 0 ||
       active_clusters(kernel, threads, shared, plan.blocks, device) == 0)
     return false;
-  launch_rows(execution, kernel, grid_of(blocks), threads, shared, plan.blocks, job, plan);
+  launch_rows(execution, kernel, grid_of(blocks), threads, shared, plan.blocks, params, plan);
   return true;
 }
 

@@ -9,18 +9,19 @@ namespace twinops {
 // A warp's shared memory: a chunk as it is fetched, then what it waits as. A lane meets its own
 // places only.
 template <class In, class S>
-struct WaitingChunk {
+struct SmemStash {
   using F = compute_t<In>;
-  static constexpr int kOfPack = 16 / static_cast<int>(sizeof(F));
-  static constexpr int kOfWarp = kFoldChunk / kOfPack + 1;  // packs
+  static constexpr int kOfVector = 16 / static_cast<int>(sizeof(F));
+  static constexpr int kOfWarp = kFoldChunk / kOfVector + 1;  // vectors
 
   static constexpr std::size_t bytes(std::size_t warps) { return warps * kOfWarp * sizeof(uint4); }
 
-  __device__ explicit WaitingChunk(void* memory)
-      : lane_(static_cast<uint4*>(memory) + threadIdx.x / kWarp * kOfWarp + threadIdx.x % kWarp) {}
+  __device__ explicit SmemStash(void* smem)
+      : lane_(static_cast<uint4*>(smem) + threadIdx.x / kWarp * kOfWarp + threadIdx.x % kWarp) {}
 
-  // Of 16-bit types, memory for a pack of a warp beyond what waits, as many packs on as a lane is.
-  __device__ __forceinline__ auto beyond() const {
+  // Of 16-bit types, memory for a vector of a warp beyond what waits, as many vectors on as a lane
+  // is.
+  __device__ __forceinline__ auto scratch() const {
     if constexpr (sizeof(In) == 2)
       return lane_ + (kOfWarp - 1);
     else
@@ -29,35 +30,35 @@ struct WaitingChunk {
 
   __device__ __forceinline__ void put(const F (&x)[S::kElements]) const {
 #pragma unroll
-    for (int i = 0; i < S::kElements; i += kOfPack) {
+    for (int i = 0; i < S::kElements; i += kOfVector) {
       Of of;
 #pragma unroll
-      for (int e = 0; e < kOfPack; ++e) of.x[e] = x[i + e];
-      lane_[i / kOfPack * kWarp] = bit_cast<uint4>(of);
+      for (int e = 0; e < kOfVector; ++e) of.x[e] = x[i + e];
+      lane_[i / kOfVector * kWarp] = bit_cast<uint4>(of);
     }
   }
   __device__ __forceinline__ void get(F (&x)[S::kElements]) const {
 #pragma unroll
-    for (int i = 0; i < S::kElements; i += kOfPack) {
-      const Of of = bit_cast<Of>(lane_[i / kOfPack * kWarp]);
+    for (int i = 0; i < S::kElements; i += kOfVector) {
+      const Of of = bit_cast<Of>(lane_[i / kOfVector * kWarp]);
 #pragma unroll
-      for (int e = 0; e < kOfPack; ++e) x[i + e] = of.x[e];
+      for (int e = 0; e < kOfVector; ++e) x[i + e] = of.x[e];
     }
   }
-  // Of pack p.
+  // Of vector p.
   template <int V>
-  __device__ __forceinline__ void get_pack(int p, F (&y)[V]) const {
+  __device__ __forceinline__ void get_vector(int p, F (&y)[V]) const {
 #pragma unroll
-    for (int i = 0; i < V; i += kOfPack) {
-      const Of of = bit_cast<Of>(lane_[(p * V + i) / kOfPack * kWarp]);
+    for (int i = 0; i < V; i += kOfVector) {
+      const Of of = bit_cast<Of>(lane_[(p * V + i) / kOfVector * kWarp]);
 #pragma unroll
-      for (int e = 0; e < kOfPack; ++e) y[i + e] = of.x[e];
+      for (int e = 0; e < kOfVector; ++e) y[i + e] = of.x[e];
     }
   }
 
  private:
   struct alignas(16) Of {
-    F x[kOfPack];
+    F x[kOfVector];
   };
   uint4* lane_;
 };

@@ -21,12 +21,12 @@ template <class T>
 class StagedRows {
  public:
   static constexpr std::size_t bytes(std::size_t count) {
-    return (count + 2 * (kPack - 1)) * sizeof(T) / 16 * 16;
+    return (count + 2 * (kVector - 1)) * sizeof(T) / 16 * 16;
   }
 
   __device__ __forceinline__ StagedRows(void* memory, const T* from, int count)
       : count_(count),
-        shift_(static_cast<int>(reinterpret_cast<std::uintptr_t>(from) / sizeof(T) % kPack)),
+        shift_(static_cast<int>(reinterpret_cast<std::uintptr_t>(from) / sizeof(T) % kVector)),
         memory_(static_cast<T*>(memory)) {}
 
   __device__ __forceinline__ T* memory() const { return memory_; }
@@ -36,7 +36,7 @@ class StagedRows {
   // All threads of the block; every one may read and write every element once it has waited.
   __device__ __forceinline__ void fetch(const T* from) const {
     copy(memory_ + shift_, from,
-         [](T* to, const T* pack) { __pipeline_memcpy_async(to, pack, 16); });
+         [](T* to, const T* vector) { __pipeline_memcpy_async(to, vector, 16); });
     __pipeline_commit();
   }
   __device__ __forceinline__ static void wait() {
@@ -46,45 +46,45 @@ class StagedRows {
   // All threads, once they have written. To memory that is aligned as that they came from.
   __device__ __forceinline__ void store(T* to) const {
     __syncthreads();
-    copy(to, memory_ + shift_, [](T* pack, const T* from) {
-      *reinterpret_cast<uint4*>(pack) = *reinterpret_cast<const uint4*>(from);
+    copy(to, memory_ + shift_, [](T* vector, const T* from) {
+      *reinterpret_cast<uint4*>(vector) = *reinterpret_cast<const uint4*>(from);
     });
   }
 
  private:
-  static constexpr int kPack = 16 / sizeof(T);
+  static constexpr int kVector = 16 / sizeof(T);
 
-  // Whole packs by copy_pack, the edges' elements one by one.
+  // Whole vectors by copy_vector, the edges' elements one by one.
   template <class CopyPack>
-  __device__ __forceinline__ void copy(T* to, const T* from, CopyPack&& copy_pack) const {
-    const int head = min(count_, (kPack - shift_) % kPack), packs = (count_ - head) / kPack;
-    for (int i = threadIdx.x; i < packs; i += kShortThreads)
-      copy_pack(to + head + i * kPack, from + head + i * kPack);
-    const int edge = threadIdx.x < kPack
-                         ? static_cast<int>(threadIdx.x)
-                         : head + packs * kPack + static_cast<int>(threadIdx.x) - kPack;
-    if (edge < (threadIdx.x < kPack ? head : count_)) to[edge] = from[edge];
+  __device__ __forceinline__ void copy(T* to, const T* from, CopyPack&& copy_vector) const {
+    const int head = min(count_, (kVector - shift_) % kVector), vectors = (count_ - head) / kVector;
+    for (int i = threadIdx.x; i < vectors; i += kShortThreads)
+      copy_vector(to + head + i * kVector, from + head + i * kVector);
+    const int end_element =
+        threadIdx.x < kVector ? static_cast<int>(threadIdx.x)
+                              : head + vectors * kVector + static_cast<int>(threadIdx.x) - kVector;
+    if (end_element < (threadIdx.x < kVector ? head : count_)) to[end_element] = from[end_element];
   }
 
   int count_, shift_;
   T* memory_;
 };
 
-// How a row of up to kMost elements lies in G lanes, R words each: the ring of row_share.cuh, which
-// no row comes round. Every row has elements for kFilled words of a lane, or one more. A word is an
-// element of float32 or two of 16 bits, one of which may be another row's, and is then neither read
-// nor written.
+// How a row of up to kMost elements lies in G lanes, R words each: the ring of rows/lane_io.cuh,
+// which no row comes round. Every row has elements for kFilled words of a lane, or one more. A word
+// is an element of float32 or two of 16 bits, one of which may be another row's, and is then
+// neither read nor written.
 template <class T, int G, int R, int kFilled>
-class StagedShare : public RowLane {
+class StagedFragment : public RowLane {
  public:
   using Element = T;
   static constexpr int V = 4 / sizeof(T);
-  static constexpr int kElements = R * V, kLanes = G, kPack = V;
-  static constexpr int kApart = G * V;  // elements from one word of a lane to its next
+  static constexpr int kElements = R * V, kLanes = G, kVector = V;
+  static constexpr int kStride = G * V;  // elements from one word of a lane to its next
   static constexpr int kLeast = kFilled * G * V, kMost = R * G * V - (V - 1);
 
   // Of the row of `length` that begins with element `begin` of the block's memory.
-  __device__ __forceinline__ StagedShare(int begin, int length, int lane)
+  __device__ __forceinline__ StagedFragment(int begin, int length, int lane)
       : RowLane(lane, length), shift_(begin & (V - 1)) {}
 
   // Which element of the row is element e of word r; others' are below 0, or beyond the row.
@@ -98,10 +98,10 @@ class StagedShare : public RowLane {
   }
 
   // From `at` on, the row's first element; 0 beyond it.
-  __device__ __forceinline__ void load(const T* at, Pack<T, V> (&packs)[R]) const {
+  __device__ __forceinline__ void load(const T* at, Vector<T, V> (&vectors)[R]) const {
     const T* const mine = at + element(0);
     unrolled<R>([&](auto r) {
-      const T* const from = mine + r * kApart;
+      const T* const from = mine + r * kStride;
       std::uint32_t word = 0;
       if (inside(r) || (has_first(r) && has_last(r)))
         word = *reinterpret_cast<const std::uint32_t*>(from);
@@ -109,17 +109,17 @@ class StagedShare : public RowLane {
         word = bits_of(from[0]);
       else if (V == 2 && has_last(r))
         word = bits_of(from[V - 1]) << 16;
-      packs[r] = bit_cast<Pack<T, V>>(word);
+      vectors[r] = bit_cast<Vector<T, V>>(word);
     });
   }
   // Makes elements that are not among the row's first `left` `value`, left being all or fewer.
-  __device__ __forceinline__ void pad(int left, T value, Pack<T, V> (&packs)[R]) const {
+  __device__ __forceinline__ void pad(int left, T value, Vector<T, V> (&vectors)[R]) const {
     const std::uint32_t values = V == 2 ? bits_of(value) * 0x10001u : bits_of(value);
     const auto pad_word = [&](auto r) {
       std::uint32_t kept = is_below(element(r), left) ? (V == 2 ? 0xffffu : ~0u) : 0;
       if (V == 2 && is_below(element(r) + 1, left)) kept |= 0xffff0000u;
-      packs[r] =
-          bit_cast<Pack<T, V>>((bit_cast<std::uint32_t>(packs[r]) & kept) | (values & ~kept));
+      vectors[r] =
+          bit_cast<Vector<T, V>>((bit_cast<std::uint32_t>(vectors[r]) & kept) | (values & ~kept));
     };
     unrolled<R>([&](auto r) {
       if (!inside(r)) pad_word(r);
@@ -139,7 +139,7 @@ class StagedShare : public RowLane {
       compute_t<T> y[V];
       f(r, y);
       const std::uint32_t word = narrow_words<T, V, kNumbers>(y).of[0];
-      T* const to = mine + r * kApart;
+      T* const to = mine + r * kStride;
       if (inside(r) || (has_first(r) && has_last(r)))
         *reinterpret_cast<std::uint32_t*>(to) = word;
       else if (V == 2 && has_first(r))
@@ -159,9 +159,9 @@ class StagedShare : public RowLane {
   }
 
   // Which element of the row is the first of word r.
-  __device__ __forceinline__ int element(int r) const { return lane_ * V - shift_ + r * kApart; }
+  __device__ __forceinline__ int element(int r) const { return lane_ * V - shift_ + r * kStride; }
   // Whether every lane's word r is the row's, whatever its length.
-  static constexpr bool inside(int r) { return (V == 1 || r > 0) && (r + 1) * kApart <= kLeast; }
+  static constexpr bool inside(int r) { return (V == 1 || r > 0) && (r + 1) * kStride <= kLeast; }
   __device__ __forceinline__ bool has_first(int r) const {
     return (V == 1 || r > 0 || element(0) >= 0) && element(r) < left_;
   }
@@ -173,7 +173,7 @@ class StagedShare : public RowLane {
 // Which numbers of words of a lane there are kernels for, after `words` of them: where instructions
 // are the limit every one up to 18, and then every second; every second, with 17, which rows of
 // 2^k + 1 elements have; or fewer.
-enum class WordSteps { every, second, few };
+enum class WordSteps { every, second, coarse };
 template <WordSteps kSteps>
 constexpr int next_words(int words) {
   if (kSteps == WordSteps::every) return words < 18 ? words + 1 : words + 2;
@@ -182,18 +182,19 @@ constexpr int next_words(int words) {
   return words + (twice ? 2 + words % 2 : 4);
 }
 
-// Calls launch(TypeTag<StagedShare>) with how a row of `length`, up to kMost, lies in lanes: in the
-// fewest that hold it in kMostWords words or fewer each.
+// Calls launch(TypeTag<StagedFragment>) with how a row of `length`, up to kMost, lies in lanes: in
+// the fewest that hold it in kMostWords words or fewer each.
 template <class T, WordSteps kSteps, int kMostWords, int kMost, int G = 1, int kFilled = 0,
           class Launch>
-void with_staged_share(int length, Launch&& launch) {
+void with_staged_fragment(int length, Launch&& launch) {
   constexpr int R = std::min(next_words<kSteps>(kFilled), kMostWords);
   constexpr bool kLast = R == kMostWords;
   constexpr int kNextG = kLast ? 2 * G : G, kNextFilled = kLast ? R / 2 : R;
-  using S = StagedShare<T, G, R, kFilled>;
+  using S = StagedFragment<T, G, R, kFilled>;
   if constexpr (S::kMost < kMost)
     if (length > S::kMost)
-      return with_staged_share<T, kSteps, kMostWords, kMost, kNextG, kNextFilled>(length, launch);
+      return with_staged_fragment<T, kSteps, kMostWords, kMost, kNextG, kNextFilled>(length,
+                                                                                     launch);
   launch(TypeTag<S>());
 }
 
@@ -205,7 +206,7 @@ template <class S>
 __device__ __forceinline__ int staged_row(int length) {
   constexpr int kOfWarp = kWarp / S::kLanes;
   const int warp = threadIdx.x / kWarp, row = threadIdx.x % kWarp / S::kLanes;
-  if (S::kPack == 2 && length % 2 != 0) return (warp & -2) * kOfWarp + 2 * row + warp % 2;
+  if (S::kVector == 2 && length % 2 != 0) return (warp & -2) * kOfWarp + 2 * row + warp % 2;
   return warp * kOfWarp + row;
 }
 
@@ -226,16 +227,16 @@ struct StagedBlock {
   int count;
 };
 
-// Whether rows of every operand lie side by side, and of a length that is none of whole packs,
+// Whether rows of every operand lie side by side, and of a length that is none of whole vectors,
 // whose lanes would meet in a bank.
 template <class T, class Rows>
 bool can_be_staged(const Rows& rows) {
-  constexpr int kPack = 16 / sizeof(T), N = std::extent_v<decltype(rows.step)>;
-  if (rows.length % kPack == 0) return false;
+  constexpr int kVector = 16 / sizeof(T), N = std::extent_v<decltype(rows.step)>;
+  if (rows.length % kVector == 0) return false;
   for (int k = 0; k < N; ++k) {
-    std::int64_t apart = rows.length;
-    for (int axis = rows.outer.rank - 1; axis >= 0; apart *= rows.outer.size[axis--])
-      if (rows.outer.stride[k][axis] != apart) return false;
+    std::int64_t distance = rows.length;
+    for (int axis = rows.outer.rank - 1; axis >= 0; distance *= rows.outer.size[axis--])
+      if (rows.outer.stride[k][axis] != distance) return false;
     if (rows.step[k] != 1) return false;
   }
   return true;
@@ -243,16 +244,16 @@ bool can_be_staged(const Rows& rows) {
 
 // Launches kernel(job, rounds), which has `operands` in shared memory; a block takes `bytes` or
 // more of each, so that enough is on its way at once.
-template <class S, class Job>
-void launch_staged_rows(void (*kernel)(Job, int), const Job& job, int operands, int bytes,
+template <class S, class Params>
+void launch_staged_rows(void (*kernel)(Params, int), const Params& params, int operands, int bytes,
                         Execution& execution) {
   using T = typename S::Element;
-  const auto length = static_cast<int>(job.rows.length);
+  const auto length = static_cast<int>(params.rows.length);
   const int at_once = kStagedRows<S> * length, elements = bytes / static_cast<int>(sizeof(T));
   const int rounds = (elements + at_once - 1) / at_once, rows = rounds * kStagedRows<S>;
   const std::size_t shared = StagedRows<T>::bytes(static_cast<std::size_t>(rows * length));
-  launch_rows(execution, kernel, grid_of((job.rows.rows + rows - 1) / rows), kShortThreads,
-              static_cast<std::size_t>(operands) * shared, 1, job, rounds);
+  launch_rows(execution, kernel, grid_of((params.rows.rows + rows - 1) / rows), kShortThreads,
+              static_cast<std::size_t>(operands) * shared, 1, params, rounds);
 }
 
 }  // namespace twinops

@@ -9,13 +9,13 @@
 namespace twinops {
 
 // Group q of all rows, `groups` a row, is block q % gridDim.x's. A block's own are counted from 0.
-struct DealtRows {
+struct RoundRobinTiles {
   static constexpr int kChunks = 8;  // of a group; the row's last one may have fewer
 
   int rows, length;
-  int groups;      // of a row
-  Divider by_row;  // of groups by a row's
-  void* letters;   // scratch memory
+  int groups;         // of a row
+  FastDivide by_row;  // of groups by a row's
+  void* messages;     // scratch memory
 
   TWINOPS_INLINE int all() const { return rows * groups; }
   // How many groups this block has.

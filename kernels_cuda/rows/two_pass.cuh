@@ -7,24 +7,24 @@
 
 namespace twinops {
 
-inline constexpr int kLongWarps = 16, kLongUnits = 512;
-inline constexpr int kMostWaiting = 8;  // chunks of a warp
+inline constexpr int kTwoPassWarps = 16, kTwoPassUnits = 512;
+inline constexpr int kMaxStashed = 8;  // chunks of a warp
 
 // What a launch over long rows settles: a unit of 2^k chunks is a warp's, and the first chunks that
 // a warp meets wait in shared memory.
-struct LongRows {
+struct TwoPassPlan {
   std::int64_t chunks;
   std::int64_t unit;  // chunks
-  int units;          // of a row, up to kLongUnits
-  int waiting;        // chunks of a warp that wait
+  int units;          // of a row, up to kTwoPassUnits
+  int stashed;        // chunks of a warp that wait
   int blocks;         // of a row: the cluster
 
-  __host__ __device__ int warps() const { return units < kLongWarps ? units : kLongWarps; }
+  __host__ __device__ int warps() const { return units < kTwoPassWarps ? units : kTwoPassWarps; }
 };
 
 // Leaves a unit's part in every block of the row.
 template <class Part>
-__device__ __forceinline__ void share_part(Part* place, Part part, int blocks) {
+__device__ __forceinline__ void publish_part(Part* place, Part part, int blocks) {
   const int lane = threadIdx.x % kWarp;
 #if __CUDA_ARCH__ >= 900
   if (blocks > 1) {
@@ -78,39 +78,39 @@ class WarpTree {
 
 // The plan for long rows: as many blocks a row as give each warp one unit, up to `largest`. `fixed`
 // bytes of shared memory are spoken for; a chunk that waits takes `chunk`.
-inline LongRows plan_long(std::int64_t length, std::size_t fixed, std::size_t chunk, int largest,
-                          int device) {
-  LongRows plan{};
+inline TwoPassPlan plan_two_pass(std::int64_t length, std::size_t fixed, std::size_t chunk,
+                                 int largest, int device) {
+  TwoPassPlan plan{};
   plan.chunks = (length + kFoldChunk - 1) / kFoldChunk;
   plan.unit = 1;
-  while ((plan.chunks + plan.unit - 1) / plan.unit > kLongUnits) plan.unit *= 2;
+  while ((plan.chunks + plan.unit - 1) / plan.unit > kTwoPassUnits) plan.unit *= 2;
   plan.units = static_cast<int>((plan.chunks + plan.unit - 1) / plan.unit);
   plan.blocks = 1;
-  while (plan.blocks < largest && plan.units > kLongWarps * plan.blocks) plan.blocks *= 2;
+  while (plan.blocks < largest && plan.units > kTwoPassWarps * plan.blocks) plan.blocks *= 2;
   const std::int64_t all = std::int64_t{plan.warps()} * plan.blocks;
   const std::int64_t of_warp = (plan.units + all - 1) / all * plan.unit;
-  const std::int64_t room = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device) -
-                            static_cast<std::int64_t>(fixed);
-  plan.waiting = static_cast<int>(std::min<std::int64_t>(
-      {of_warp, room / (plan.warps() * static_cast<std::int64_t>(chunk)), kMostWaiting}));
+  const std::int64_t available = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device) -
+                                 static_cast<std::int64_t>(fixed);
+  plan.stashed = static_cast<int>(std::min<std::int64_t>(
+      {of_warp, available / (plan.warps() * static_cast<std::int64_t>(chunk)), kMaxStashed}));
   return plan;
 }
 
 // Launches kernel(job, plan), in clusters as large as the device has room for.
-template <class Kernel, class Job>
-void launch_long_rows(Kernel kernel, const Job& job, std::size_t fixed, std::size_t chunk,
-                      Execution& execution) {
+template <class Kernel, class Params>
+void launch_two_pass_rows(Kernel kernel, const Params& params, std::size_t fixed, std::size_t chunk,
+                          Execution& execution) {
   const int device = execution.device.index;
   for (int largest = largest_cluster(device);; largest /= 2) {
-    const LongRows plan = plan_long(job.rows.length, fixed, chunk, largest, device);
+    const TwoPassPlan plan = plan_two_pass(params.rows.length, fixed, chunk, largest, device);
     const auto threads = static_cast<unsigned>(plan.warps() * kWarp);
     const std::size_t shared =
-        fixed + chunk * static_cast<std::size_t>(plan.warps() * plan.waiting);
+        fixed + chunk * static_cast<std::size_t>(plan.warps() * plan.stashed);
     if (plan.blocks > 1 && active_clusters(kernel, threads, shared, plan.blocks, device) == 0)
       continue;
-    const std::int64_t rows = std::min<std::int64_t>(job.rows.rows, 1 << 26);
+    const std::int64_t rows = std::min<std::int64_t>(params.rows.rows, 1 << 26);
     return launch_rows(execution, kernel, grid_of(rows * plan.blocks), threads, shared, plan.blocks,
-                       job, plan);
+                       params, plan);
   }
 }
 

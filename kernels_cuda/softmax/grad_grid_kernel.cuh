@@ -1,5 +1,5 @@
 // The kernel of softmax_grad and log_softmax_grad of long rows, dealt round the device's blocks as
-// in softmax_dealt_kernel.cuh: a chunk a warp. A warp adds up a chunk's terms, and stores the
+// in softmax/grid_kernel.cuh: a chunk a warp. A warp adds up a chunk's terms, and stores the
 // gradients when it has added up its next one's, of a row further on. Until then y and dy wait in
 // shared memory, as they came there; a logarithm's y, which its sum does not need, comes later.
 // When a chunk is taken to be stored, its places are free, and the next one is sent for.
@@ -15,49 +15,54 @@
 // and dy in registers meanwhile, which leaves room for 31 warps of softmax_grad (0.91 to 0.69).
 #pragma once
 
+#include "kernels_cuda/rows/async_copy.cuh"
 #include "kernels_cuda/rows/grid_scope.cuh"
+#include "kernels_cuda/rows/offsets.cuh"
 #include "kernels_cuda/rows/plan.cuh"
-#include "kernels_cuda/softmax/grad_block_kernel.cuh"
+#include "kernels_cuda/softmax/softmax_grad_op.cuh"
 
 namespace twinops {
 
 // What the blocks have in shared memory: of each warp places for the chunks of dy and y.
 template <bool kLog, class In, class S>
-struct DealtGradRoom {
+struct GridGradSmemLayout {
   using F = compute_t<In>;
-  using Relay = DealtRelay<F, F>;
-  using Next = NextChunk<In, S>;
+  using Scope = GridScope<F, F>;
+  using Async = AsyncChunk<In, S>;
   static constexpr int kPlacesOfY = kLog ? 1 : 2, kPlacesOfDy = 2;
   static constexpr std::size_t kMost = 227 * 1024;  // of a block, on the devices with clusters
-  static constexpr std::size_t kOfWarp = (kPlacesOfY + kPlacesOfDy) * Next::bytes(1);
-  static constexpr int kWeighers =
-      std::min(31, static_cast<int>((kMost - Relay::bytes()) / kOfWarp));
-  static constexpr int kWarps = kWeighers + 1;
-  static constexpr std::size_t kBytes = Relay::bytes() + kWeighers * kOfWarp;
+  static constexpr std::size_t kOfWarp = (kPlacesOfY + kPlacesOfDy) * Async::bytes(1);
+  static constexpr int kChunkWarps =
+      std::min(31, static_cast<int>((kMost - Scope::bytes()) / kOfWarp));
+  static constexpr int kWarps = kChunkWarps + 1;
+  static constexpr std::size_t kBytes = Scope::bytes() + kChunkWarps * kOfWarp;
 
   static constexpr std::size_t scratch_bytes(std::size_t groups) {
-    return Relay::scratch_bytes(groups);
+    return Scope::scratch_bytes(groups);
   }
 };
 
 // What a block does.
 template <bool kLog, class In, class Out, class S>
-class DealtGrad {
+class GridGrad {
  public:
   using F = compute_t<In>;
-  using Room = DealtGradRoom<kLog, In, S>;
+  using SmemLayout = GridGradSmemLayout<kLog, In, S>;
 
-  __device__ __forceinline__ DealtGrad(const GradJob<In, Out>& job, const DealtRows& plan,
-                                       unsigned char* memory)
-      : job_(job), plan_(plan), places_(memory + Room::Relay::bytes()), relay_(memory, plan) {}
+  __device__ __forceinline__ GridGrad(const GradParams<In, Out>& params,
+                                      const RoundRobinTiles& plan, unsigned char* smem)
+      : params_(params),
+        plan_(plan),
+        places_(smem + SmemLayout::Scope::bytes()),
+        scope_(smem, plan) {}
 
   // All threads.
   __device__ __forceinline__ void run() const {
     // By a shuffle, so that the compiler knows that all of a warp go the same way.
     const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x / kWarp), 0);
-    relay_.begin(false);
-    if (warp == kWeighers) {
-      relay_.meet();
+    scope_.begin(false);
+    if (warp == kChunkWarps) {
+      scope_.wait_for_grid();
       receive_all();
     } else {
       add_all(warp);
@@ -65,37 +70,38 @@ class DealtGrad {
   }
 
  private:
-  using Chunk = DealtRows::Chunk;
-  using Next = typename Room::Next;
-  static constexpr int kChunks = DealtRows::kChunks, kWeighers = Room::kWeighers;
+  using Chunk = RoundRobinTiles::Chunk;
+  using Async = typename SmemLayout::Async;
+  static constexpr int kChunks = RoundRobinTiles::kChunks, kChunkWarps = SmemLayout::kChunkWarps;
 
   __device__ __forceinline__ RowStarts<3> starts(Chunk c) const {
-    RowStarts<3> starts = row_starts<true>(job_.rows.outer, c.row);
+    RowStarts<3> starts = row_starts<true>(params_.rows.outer, c.row);
 #pragma unroll
     for (int k = 0; k < 3; ++k) starts.of[k] += c.begin;
     return starts;
   }
   // How a chunk lies in lanes; dx, y and dy are aligned alike.
-  __device__ __forceinline__ S share(const RowStarts<3>& starts, Chunk c) const {
-    return S(job_.y + starts.of[1], left(c), S::kRagged ? lane_anew() : threadIdx.x % kWarp);
+  __device__ __forceinline__ S fragment(const RowStarts<3>& starts, Chunk c) const {
+    return S(params_.y + starts.of[kY], left(c),
+             S::kUnaligned ? reload_lane() : threadIdx.x % kWarp);
   }
   __device__ __forceinline__ int left(Chunk c) const { return plan_.length - c.begin; }
 
   // A warp's places, which it uses by turns.
-  __device__ __forceinline__ Next place_of_dy(int turn) const {
-    return Next(places_ + (turn & 1) * Next::bytes(kWeighers));
+  __device__ __forceinline__ Async place_of_dy(int turn) const {
+    return Async(places_ + (turn & 1) * Async::bytes(kChunkWarps));
   }
-  __device__ __forceinline__ Next place_of_y(int turn) const {
+  __device__ __forceinline__ Async place_of_y(int turn) const {
     const int side = kLog ? 0 : turn & 1;
-    return Next(places_ + (Room::kPlacesOfDy + side) * Next::bytes(kWeighers));
+    return Async(places_ + (SmemLayout::kPlacesOfDy + side) * Async::bytes(kChunkWarps));
   }
   __device__ __forceinline__ void fetch_y(Chunk c, int turn) const {
     const RowStarts<3> at = starts(c);
-    place_of_y(turn).fetch(share(at, c), job_.y + at.of[1], job_.y_end, left(c));
+    place_of_y(turn).fetch(fragment(at, c), params_.y + at.of[kY], params_.y_end, left(c));
   }
   __device__ __forceinline__ void fetch_dy(Chunk c, int turn) const {
     const RowStarts<3> at = starts(c);
-    place_of_dy(turn).fetch(share(at, c), job_.dy + at.of[2], job_.dy_end, left(c));
+    place_of_dy(turn).fetch(fragment(at, c), params_.dy + at.of[kDy], params_.dy_end, left(c));
   }
 
   // One warp of those that have chunks: every so many of the block's.
@@ -106,38 +112,38 @@ class DealtGrad {
       fetch_dy(plan_.chunk(warp), 0);
     }
 #pragma unroll 1
-    for (int i = warp, turn = 0;; i += kWeighers, ++turn) {
+    for (int i = warp, turn = 0;; i += kChunkWarps, ++turn) {
       const bool more = i < all;
-      GradShare<In, S> of_lane;
+      GradFragment<In, S> of_lane;
       if (more) {
         const Chunk c = plan_.chunk(i);
-        const S mine = share(starts(c), c);
+        const S mine = fragment(starts(c), c);
         if constexpr (!kLog) place_of_y(turn).template take<false>(mine, In{}, of_lane.y);
         place_of_dy(turn).template take<false>(mine, In{}, of_lane.dy);
-        if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
-        relay_.bring(i / kChunks, c.group, i % kChunks, of_lane.template sum<kLog>(),
-                     join_sums<1, F>);
+        if constexpr (S::kUnaligned) __syncwarp();  // else the compiler writes what follows twice
+        scope_.publish(i / kChunks, c.group, i % kChunks, of_lane.template sum<kLog>(),
+                       join_sums<1, F>);
       }
-      if (turn == 0) relay_.meet();
+      if (turn == 0) scope_.wait_for_grid();
       F sum{};
       if (turn > 0) {
-        const Chunk c = plan_.chunk(i - kWeighers);
-        sum = relay_.row((i - kWeighers) / kChunks);
-        const S mine = share(starts(c), c);
+        const Chunk c = plan_.chunk(i - kChunkWarps);
+        sum = scope_.row((i - kChunkWarps) / kChunks);
+        const S mine = fragment(starts(c), c);
         place_of_y(turn + 1).template take<false>(mine, In{}, of_lane.y);
         place_of_dy(turn + 1).template take<false>(mine, In{}, of_lane.dy);
       }
       if (kLog && more) fetch_y(plan_.chunk(i), turn);
-      if (i + kWeighers < all) {
-        if constexpr (!kLog) fetch_y(plan_.chunk(i + kWeighers), turn + 1);
-        fetch_dy(plan_.chunk(i + kWeighers), turn + 1);
+      if (i + kChunkWarps < all) {
+        if constexpr (!kLog) fetch_y(plan_.chunk(i + kChunkWarps), turn + 1);
+        fetch_dy(plan_.chunk(i + kChunkWarps), turn + 1);
       }
       if (turn > 0) {
-        const Chunk c = plan_.chunk(i - kWeighers);
+        const Chunk c = plan_.chunk(i - kChunkWarps);
         const RowStarts<3> at = starts(c);
-        constexpr bool kInTurn = false, kAnew = true;
-        of_lane.template store<kLog, kInTurn, kAnew>(share(at, c), job_.dx + at.of[0], 1, sum,
-                                                     job_.scale);
+        constexpr bool kInOrder = false, kRecompute = true;
+        of_lane.template store<kLog, kInOrder, kRecompute>(fragment(at, c), params_.dx + at.of[kDx],
+                                                           1, sum, params_.scale);
       }
       if (!more) return;
     }
@@ -146,29 +152,29 @@ class DealtGrad {
   // The warp that reads the letters.
   __device__ __forceinline__ void receive_all() const {
     const int own = plan_.own();
-    const auto letters_of = [&](int i) { return plan_.row(plan_.group(i)) * plan_.groups; };
-    typename Room::Relay::Post post;
-    relay_.ask(letters_of(0), post);
+    const auto first_message_of = [&](int i) { return plan_.row(plan_.group(i)) * plan_.groups; };
+    typename SmemLayout::Scope::Inbox inbox;
+    scope_.poll(first_message_of(0), inbox);
 #pragma unroll 1
     for (int i = 0; i < own; ++i) {
-      const auto ask = [&] { relay_.ask(letters_of(min(i + 1, own - 1)), post); };
-      relay_.receive(i, letters_of(i), post, ask, join_sums<Room::Relay::kOfLane, F>,
+      const auto poll = [&] { scope_.poll(first_message_of(min(i + 1, own - 1)), inbox); };
+      scope_.receive(i, first_message_of(i), inbox, poll, join_sums<SmemLayout::Scope::kOfLane, F>,
                      [](F sum) { return sum; });
     }
   }
 
-  const GradJob<In, Out>& job_;
-  const DealtRows& plan_;
+  const GradParams<In, Out>& params_;
+  const RoundRobinTiles& plan_;
   unsigned char* places_;
-  typename Room::Relay relay_;
+  typename SmemLayout::Scope scope_;
 };
 
 template <bool kLog, class In, class Out, class S>
-__global__ void __launch_bounds__(DealtGradRoom<kLog, In, S>::kWarps* kWarp, 1)
-    grad_dealt_kernel(const __grid_constant__ GradJob<In, Out> job,
-                      const __grid_constant__ DealtRows plan) {
-  TWINOPS_DYNAMIC_SHARED(memory);
-  const DealtGrad<kLog, In, Out, S> block(job, plan, memory);
+__global__ void __launch_bounds__(GridGradSmemLayout<kLog, In, S>::kWarps* kWarp, 1)
+    grad_grid_kernel(const __grid_constant__ GradParams<In, Out> params,
+                     const __grid_constant__ RoundRobinTiles plan) {
+  TWINOPS_DYNAMIC_SHARED(smem);
+  const GridGrad<kLog, In, Out, S> block(params, plan, smem);
   block.run();
 }
 

@@ -1,7 +1,7 @@
 // The kernel of softmax_grad and log_softmax_grad where a cluster has registers for half of a row:
 // two chunks a warp. The first waits in shared memory as it came there, until the row's sum is
 // known; the second, on its way to L2 meanwhile, stays in registers. A cluster has one row, as in
-// softmax_pair_kernel.cuh.
+// softmax/pair_kernel.cuh.
 //
 // Tried and left: a logarithm's team that sends for all of its dy ahead, and for the second chunk's
 // y once its part is on its way (float16 on an H200 at 200 001 columns 0.80 to 0.71 of the copy
@@ -14,80 +14,84 @@ namespace twinops {
 
 // OfRow: what a row's blocks are, a cluster or a team.
 template <bool kLog, class In, class Out, class S, template <class, class> class OfRow>
-__global__ void __launch_bounds__(kGradWarps<In, S::kPack>* kWarp)
-    grad_pair_kernel(const __grid_constant__ GradJob<In, Out> job,
-                     const __grid_constant__ ChunkRows plan) {
+__global__ void __launch_bounds__(kGradWarps<In, S::kVector>* kWarp)
+    grad_pair_kernel(const __grid_constant__ GradParams<In, Out> params,
+                     const __grid_constant__ ChunkPlan plan) {
   using F = compute_t<In>;
-  using Next = NextChunk<In, S>;
-  TWINOPS_DYNAMIC_SHARED(memory);
-  OfRow<F, F> sums(memory, plan);
-  unsigned char* const room = memory + sums.bytes(plan.chunks);
-  const Next next_y(room), next_dy(room + Next::bytes(plan.warps));
-  constexpr bool kStays = OfRow<F, F>::kStays;
-  const int rows = static_cast<int>(job.rows.rows), length = static_cast<int>(job.rows.length);
-  const int warp = kStays ? 0 : warp_of_all_lanes(), first = sums.block_of_row() * 2 * plan.warps;
+  using Async = AsyncChunk<In, S>;
+  TWINOPS_DYNAMIC_SHARED(smem);
+  OfRow<F, F> sums(smem, plan);
+  unsigned char* const chunk_smem = smem + sums.bytes(plan.chunks);
+  const Async async_y(chunk_smem), async_dy(chunk_smem + Async::bytes(plan.warps));
+  constexpr bool kPersistent = OfRow<F, F>::kPersistent;
+  const int rows = static_cast<int>(params.rows.rows),
+            length = static_cast<int>(params.rows.length);
+  const int warp = kPersistent ? 0 : warp_of_all_lanes(),
+            first = sums.block_of_row() * 2 * plan.warps;
   const auto chunk_of = [&](int half) {
-    return first + half * plan.warps + (kStays ? warp_anew() : warp);
+    return first + half * plan.warps + (kPersistent ? reload_warp() : warp);
   };
   const auto left_of = [&](int half) { return length - chunk_of(half) * kFoldChunk; };
   const auto at = [&](int r, int half) {  // the row's chunk, of each operand
-    RowStarts<3> starts = row_starts<OfRow<F, F>::kOneAxis>(job.rows.outer, r);
+    RowStarts<3> starts = row_starts<OfRow<F, F>::kOneAxis>(params.rows.outer, r);
 #pragma unroll
     for (int k = 0; k < 3; ++k) starts.of[k] += chunk_of(half) * kFoldChunk;
     return starts;
   };
-  const auto share_of = [&](const RowStarts<3>& starts, int half) {
-    const int lane = S::kRagged ? lane_anew() : threadIdx.x % kWarp;
-    return S(job.y + starts.of[1], left_of(half), lane);
+  const auto fragment_of = [&](const RowStarts<3>& starts, int half) {
+    const int lane = S::kUnaligned ? reload_lane() : threadIdx.x % kWarp;
+    return S(params.y + starts.of[kY], left_of(half), lane);
   };
   const auto fetch = [&](int r) {
     const RowStarts<3> starts = at(r, 0);
-    const S share = share_of(starts, 0);
-    next_y.fetch(share, job.y + starts.of[1], job.y_end, left_of(0));
-    next_dy.fetch(share, job.dy + starts.of[2], job.dy_end, left_of(0));
+    const S fragment = fragment_of(starts, 0);
+    async_y.fetch(fragment, params.y + starts.of[kY], params.y_end, left_of(0));
+    async_dy.fetch(fragment, params.dy + starts.of[kDy], params.dy_end, left_of(0));
   };
 
   int r = sums.first_row(), turn = 0;
   fetch(r);
-  if constexpr (!kStays) {
+  if constexpr (!kPersistent) {
     const RowStarts<3> starts = at(r, 1);
-    bring_to_l2(job.y + starts.of[1], left_of(1));
-    bring_to_l2(job.dy + starts.of[2], left_of(1));
+    prefetch_to_l2(params.y + starts.of[kY], left_of(1));
+    prefetch_to_l2(params.dy + starts.of[kDy], left_of(1));
   }
   sums.begin();
 #pragma unroll 1
   while (true) {
-    GradShare<In, S> of_lane;
-    const auto take = [&](const S& share) {
-      next_y.template take<false>(share, In{}, of_lane.y);
-      next_dy.template take<false>(share, In{}, of_lane.dy);
+    GradFragment<In, S> of_lane;
+    const auto take = [&](const S& fragment) {
+      async_y.template take<false>(fragment, In{}, of_lane.y);
+      async_dy.template take<false>(fragment, In{}, of_lane.dy);
     };
 #pragma unroll 1
     for (int half = 0; half < 2; ++half) {
       const RowStarts<3> starts = at(r, half);
-      const S share = share_of(starts, half);
-      half == 0 ? take(share)
-                : of_lane.load(share, job.y + starts.of[1], 1, job.dy + starts.of[2], 1);
-      if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
-      sums.bring(turn, chunk_of(half), of_lane.template sum<kLog>());
+      const S fragment = fragment_of(starts, half);
+      half == 0
+          ? take(fragment)
+          : of_lane.load(fragment, params.y + starts.of[kY], 1, params.dy + starts.of[kDy], 1);
+      if constexpr (S::kUnaligned) __syncwarp();  // else the compiler writes what follows twice
+      sums.publish(turn, chunk_of(half), of_lane.template sum<kLog>());
     }
-    const F sum = sums.joined(turn, join_sums<2, F>, [](F sum) { return sum; });
+    const F sum = sums.combine(turn, join_sums<2, F>, [](F sum) { return sum; });
     of_lane.template forget<kLog>();
     [[maybe_unused]] int after = 0;
-    if constexpr (kStays) after = r + sums.rows_at_once();
+    if constexpr (kPersistent) after = r + sums.rows_at_once();
 #pragma unroll 1
     for (int half = 1; half >= 0; --half) {
       const RowStarts<3> starts = at(r, half);
-      const S share = share_of(starts, half);
+      const S fragment = fragment_of(starts, half);
       if (half == 0) {
-        take(share);
-        if constexpr (kStays)
+        take(fragment);
+        if constexpr (kPersistent)
           if (after < rows) fetch(after);
       }
-      constexpr bool kInTurn = false, kAnew = true;
-      of_lane.template store<kLog, kInTurn, kAnew>(share, job.dx + starts.of[0], 1, sum, job.scale);
+      constexpr bool kInOrder = false, kRecompute = true;
+      of_lane.template store<kLog, kInOrder, kRecompute>(fragment, params.dx + starts.of[kDx], 1,
+                                                         sum, params.scale);
     }
-    if constexpr (kStays) {
+    if constexpr (kPersistent) {
       if (after >= rows) break;
       r = after;
       ++turn;

@@ -8,26 +8,26 @@
 namespace twinops {
 
 // In K registers of a thread. planes: of a block.
-template <bool kLog, class Job, int K>
+template <bool kLog, class Params, int K>
 __global__ void __launch_bounds__(kShortThreads)
-    grad_planes_kernel(const __grid_constant__ Job job, const int planes) {
-  using T = typename Job::In;
-  TWINOPS_DYNAMIC_SHARED(memory);
-  const AcrossPlan& plan = job.plan;
-  const StagedPlanes block(job.rows, planes);
-  const StagedRows<T> y(memory, job.y + block.begin, block.count);
+    grad_planes_kernel(const __grid_constant__ Params params, const int planes) {
+  using T = typename Params::In;
+  TWINOPS_DYNAMIC_SHARED(smem);
+  const StridedPlan& plan = params.plan;
+  const StagedPlanes block(params.rows, planes);
+  const StagedRows<T> y(smem, params.y + block.begin, block.count);
   const StagedRows<T> dy(
-      memory + StagedRows<T>::bytes(static_cast<std::size_t>(planes) * block.plane),
-      job.dy + block.begin, block.count);
-  y.fetch(job.y + block.begin);
-  dy.fetch(job.dy + block.begin);
+      smem + StagedRows<T>::bytes(static_cast<std::size_t>(planes) * block.plane),
+      params.dy + block.begin, block.count);
+  y.fetch(params.y + block.begin);
+  dy.fetch(params.dy + block.begin);
   dy.wait();
-  const AcrossRoom<typename Job::F> room{};  // nothing is joined there
-  block.for_each_tile(plan, [&](const AcrossPlace<1>& of, int start) {
+  const StridedSmem<typename Params::F> shared{};  // nothing is joined there
+  block.for_each_tile(plan, [&](const StridedPlace<1>& of, int start) {
     T* const dx = dy.memory() + dy.shift() + start;
-    grad_across<kLog, K>(job, plan, of, room, y.memory() + y.shift() + start, dx, dx);
+    grad_strided_rows<kLog, K>(params, plan, of, shared, y.memory() + y.shift() + start, dx, dx);
   });
-  dy.store(job.dx + block.begin);
+  dy.store(params.dx + block.begin);
 }
 
 }  // namespace twinops

@@ -7,36 +7,36 @@
 #pragma once
 
 #include "kernels_cuda/rows/staged_rows.cuh"
-#include "kernels_cuda/softmax/grad_block_kernel.cuh"
+#include "kernels_cuda/softmax/softmax_grad_op.cuh"
 
 namespace twinops {
 
-// S: a StagedShare.
+// S: a StagedFragment.
 template <bool kLog, class In, class S>
 __global__ void __launch_bounds__(kShortThreads)
-    grad_staged_kernel(const __grid_constant__ GradJob<In, In> job, const int rounds) {
+    grad_staged_kernel(const __grid_constant__ GradParams<In, In> params, const int rounds) {
   using F = compute_t<In>;
-  TWINOPS_DYNAMIC_SHARED(memory);
-  const StagedBlock<S> block(job.rows, rounds);
-  const std::size_t room =
+  TWINOPS_DYNAMIC_SHARED(smem);
+  const StagedBlock<S> block(params.rows, rounds);
+  const std::size_t bytes =
       StagedRows<In>::bytes(static_cast<std::size_t>(block.rows * block.length));
-  const StagedRows<In> y(memory, job.y + block.begin, block.count);
-  const StagedRows<In> dy(memory + room, job.dy + block.begin, block.count);
-  y.fetch(job.y + block.begin);
-  dy.fetch(job.dy + block.begin);
+  const StagedRows<In> y(smem, params.y + block.begin, block.count);
+  const StagedRows<In> dy(smem + bytes, params.dy + block.begin, block.count);
+  y.fetch(params.y + block.begin);
+  dy.fetch(params.dy + block.begin);
   dy.wait();
 #pragma unroll 1
   for (int r = staged_row<S>(block.length); r < block.rows; r += kStagedRows<S>) {
     const int begin = y.shift() + r * block.length;
-    const S share(begin, block.length, threadIdx.x % S::kLanes);
-    GradShare<In, S> of_lane;
-    share.load(y.memory() + begin, of_lane.y);
-    share.load(dy.memory() + begin, of_lane.dy);
+    const S fragment(begin, block.length, threadIdx.x % S::kLanes);
+    GradFragment<In, S> of_lane;
+    fragment.load(y.memory() + begin, of_lane.y);
+    fragment.load(dy.memory() + begin, of_lane.dy);
     const F sum = of_lane.template sum<kLog>() + F(0);
     of_lane.template forget<kLog>();
-    of_lane.template store<kLog>(share, dy.memory() + begin, 1, sum, job.scale);
+    of_lane.template store<kLog>(fragment, dy.memory() + begin, 1, sum, params.scale);
   }
-  dy.store(job.dx + block.begin);
+  dy.store(params.dx + block.begin);
 }
 
 }  // namespace twinops

@@ -1,13 +1,14 @@
 // The kernel of softmax and log_softmax of long rows in 16 bits, dealt round the device's blocks: a
 // chunk a warp. A warp weighs a chunk, leaves its weights in shared memory, and stores them when it
-// has weighed its next one, of a row further on: rows' parts travel meanwhile (dealt_relay.cuh),
-// and the chunk after that is on its way. No barrier holds a block's warps together.
+// has weighed its next one, of a row further on: rows' parts travel meanwhile
+// (rows/grid_scope.cuh), and the chunk after that is on its way. No barrier holds a block's warps
+// together.
 //
 // What it replaced, teams of blocks that worked on a row with a barrier of each block a turn, stood
 // still a third of the time: at 2^20 columns 0.74 of the copy rate, its logarithm 0.71 in bfloat16.
 //
 // A spill costs more here than elsewhere, since shared memory leaves no room for L1: two registers
-// of ragged rows of float16 0.82 to 0.72. Tried and left: groups of 16 chunks in place of 8
+// of unaligned rows of float16 0.82 to 0.72. Tried and left: groups of 16 chunks in place of 8
 // (float16 at 2^20 0.80 to 0.72), and of 4 (at 2^19 0.83 to 0.76); fewer warps with more registers
 // (25: 0.70, 22: 0.65); rows out of exp's reach in the same loop (bfloat16 0.83 to 0.67), or in one
 // of their own with their chunks in registers (0.80); as many blocks as make whole rows (600001
@@ -23,121 +24,122 @@
 namespace twinops {
 
 // What the blocks have in shared memory, and in global memory.
-template <class Job, class S>
-struct DealtRoom {
-  using F = typename Job::F;
-  using Relay = DealtRelay<SoftmaxPart<F>, SoftmaxRow<F>>;
-  using Waiting = WaitingChunk<typename Job::In, S>;
-  using Next = NextChunk<typename Job::In, S>;
-  static constexpr bool kAgain = kHasFar<typename Job::In>;  // rows may have to be looked at twice
-  static constexpr int kWeighers = 31;                       // warps that have chunks
-  static constexpr int kWarps = kWeighers + 1;
+template <class Params, class S>
+struct GridSmemLayout {
+  using F = typename Params::F;
+  using Scope = GridScope<SoftmaxPart<F>, SoftmaxRow<F>>;
+  using Stash = SmemStash<typename Params::In, S>;
+  using Async = AsyncChunk<typename Params::In, S>;
+  static constexpr bool kRetries =
+      kHasOutOfRange<typename Params::In>;  // rows may have to be looked at twice
+  static constexpr int kChunkWarps = 31;    // warps that have chunks
+  static constexpr int kWarps = kChunkWarps + 1;
 
-  struct alignas(16) Found {
-    int far;  // whether one has to be
+  struct alignas(16) Flags {
+    int out_of_range;  // whether one has to be
   };
-  static constexpr std::size_t kWaiting = sizeof(Found) + Relay::bytes();  // where what waits lies
-  static constexpr std::size_t kNext = kWaiting + Waiting::bytes(kWeighers);
-  static constexpr std::size_t kBytes = kNext + Next::bytes(kWeighers);
+  static constexpr std::size_t kStash = sizeof(Flags) + Scope::bytes();  // where what waits lies
+  static constexpr std::size_t kAsync = kStash + Stash::bytes(kChunkWarps);
+  static constexpr std::size_t kBytes = kAsync + Async::bytes(kChunkWarps);
 
   // Of rows that may come again, a second letter a group and its row's maximum.
   static constexpr std::size_t scratch_bytes(std::size_t groups) {
-    return kAgain ? Relay::scratch_bytes(2 * groups) + groups * sizeof(F)
-                  : Relay::scratch_bytes(groups);
+    return kRetries ? Scope::scratch_bytes(2 * groups) + groups * sizeof(F)
+                    : Scope::scratch_bytes(groups);
   }
 };
 
 // What a block does.
-template <bool kLog, class Job, class S>
-class DealtSoftmax {
+template <bool kLog, class Params, class S>
+class GridSoftmax {
  public:
-  using F = typename Job::F;
-  using In = typename Job::In;
-  using Room = DealtRoom<Job, S>;
-  using Relay = typename Room::Relay;
+  using F = typename Params::F;
+  using In = typename Params::In;
+  using SmemLayout = GridSmemLayout<Params, S>;
+  using Scope = typename SmemLayout::Scope;
 
-  __device__ __forceinline__ DealtSoftmax(const Job& job, const DealtRows& plan,
-                                          unsigned char* memory)
-      : job_(job),
+  __device__ __forceinline__ GridSoftmax(const Params& params, const RoundRobinTiles& plan,
+                                         unsigned char* smem)
+      : params_(params),
         plan_(plan),
-        memory_(memory),
-        relay_(memory + sizeof(typename Room::Found), plan) {}
+        smem_(smem),
+        scope_(smem + sizeof(typename SmemLayout::Flags), plan) {}
 
   // All threads.
   __device__ __forceinline__ void run() const {
     // By a shuffle, so that the compiler knows that all of a warp go the same way.
     const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x / kWarp), 0);
-    if (Room::kAgain && threadIdx.x == 0) found().far = 0;
-    relay_.begin(Room::kAgain);
-    if (warp == kWeighers) {
-      relay_.meet();
+    if (SmemLayout::kRetries && threadIdx.x == 0) flags().out_of_range = 0;
+    scope_.begin(SmemLayout::kRetries);
+    if (warp == kChunkWarps) {
+      scope_.wait_for_grid();
       receive_all();
     } else {
       weigh_all(warp);
     }
-    if constexpr (Room::kAgain) {
+    if constexpr (SmemLayout::kRetries) {
       __syncthreads();
-      if (found().far != 0) look_again();
+      if (flags().out_of_range != 0) retry_rows();
     }
   }
 
  private:
-  using Chunk = DealtRows::Chunk;
-  static constexpr int kChunks = DealtRows::kChunks, kWeighers = Room::kWeighers;
+  using Chunk = RoundRobinTiles::Chunk;
+  static constexpr int kChunks = RoundRobinTiles::kChunks, kChunkWarps = SmemLayout::kChunkWarps;
 
   __device__ __forceinline__ std::int64_t start(int operand, Chunk c) const {
-    return row_starts<true>(job_.rows.outer, c.row).of[operand] + c.begin;
+    return row_starts<true>(params_.rows.outer, c.row).of[operand] + c.begin;
   }
   // How a chunk at `at` lies in lanes; x and out are aligned alike.
   template <class T>
-  __device__ __forceinline__ S share(const T* at, Chunk c) const {
-    return S(at, plan_.length - c.begin, S::kRagged ? lane_anew() : threadIdx.x % kWarp);
+  __device__ __forceinline__ S fragment(const T* at, Chunk c) const {
+    return S(at, plan_.length - c.begin, S::kUnaligned ? reload_lane() : threadIdx.x % kWarp);
   }
 
   // One warp of those that weigh: every so many of the block's chunks.
   __device__ __forceinline__ void weigh_all(int warp) const {
-    constexpr int V = S::kPack;
-    const typename Room::Waiting waiting(memory_ + Room::kWaiting);
-    const typename Room::Next next(memory_ + Room::kNext);
+    constexpr int V = S::kVector;
+    const typename SmemLayout::Stash stash(smem_ + SmemLayout::kStash);
+    const typename SmemLayout::Async async(smem_ + SmemLayout::kAsync);
     const int all = plan_.own() * kChunks;
     const auto fetch = [&](int i) {
       if (i >= all) return;
       const Chunk c = plan_.chunk(i);
-      const In* const from = job_.x + start(1, c);
-      next.fetch(share(from, c), from, job_.x_end, plan_.length - c.begin);
+      const In* const from = params_.x + start(kX, c);
+      async.fetch(fragment(from, c), from, params_.x_end, plan_.length - c.begin);
     };
     F max_before = F(0);
     int i = warp;
     fetch(i);
 #pragma unroll 1
-    for (;; i += kWeighers) {
+    for (;; i += kChunkWarps) {
       const bool more = i < all;
       F x[S::kElements], max = F(0);
       if (more) {
         const Chunk c = plan_.chunk(i);
-        const S mine = share(job_.x + start(1, c), c);
-        Pack<In, V> packs[S::kElements / V];
-        next.template take<false>(mine, kPad<In>, packs);
-        fetch(i + kWeighers);
-        if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
-        const LaneRange<F> range = widen_share<S>(packs, mine.full(), x);
+        const S mine = fragment(params_.x + start(kX, c), c);
+        Vector<In, V> vectors[S::kElements / V];
+        async.template take<false>(mine, kPad<In>, vectors);
+        fetch(i + kChunkWarps);
+        if constexpr (S::kUnaligned) __syncwarp();  // else the compiler writes what follows twice
+        const LaneRange<F> range = widen_fragment<S>(vectors, mine.full(), x);
         max = greatest_of_lanes<kWarp>(range.max);
         const F sum = weigh<kLog, S, In>(x, max, range.min, mine.left() == 0);
-        relay_.bring(i / kChunks, c.group, i % kChunks, {max, sum}, join_parts<F>);
+        scope_.publish(i / kChunks, c.group, i % kChunks, {max, sum}, join_parts<F>);
       }
-      if (i < kWeighers) relay_.meet();
-      if (i >= kWeighers) {
-        const Chunk before = plan_.chunk(i - kWeighers);
-        const SoftmaxRow<F> row = relay_.row((i - kWeighers) / kChunks);
-        if (!Room::kAgain || kind_of_row(row.max) != RowKind::far) {
-          const auto value = [&](int p, F(&y)[V]) { waiting.get_pack(p, y); };
-          const std::int64_t at = start(0, before);
-          store_values<kLog>(job_, share(job_.out + at, before), at, 1, value, row.max,
+      if (i < kChunkWarps) scope_.wait_for_grid();
+      if (i >= kChunkWarps) {
+        const Chunk before = plan_.chunk(i - kChunkWarps);
+        const SoftmaxRow<F> row = scope_.row((i - kChunkWarps) / kChunks);
+        if (!SmemLayout::kRetries || kind_of_row(row.max) != RowKind::out_of_range) {
+          const auto value = [&](int p, F(&y)[V]) { stash.get_vector(p, y); };
+          const std::int64_t at = start(kOut, before);
+          store_values<kLog>(params_, fragment(params_.out + at, before), at, 1, value, row.max,
                              last_of_chunk<kLog>(row, max_before));
         }
       }
       if (!more) return;
-      waiting.put(x);
+      stash.put(x);
       max_before = max;
     }
   }
@@ -145,17 +147,17 @@ class DealtSoftmax {
   // The warp that reads the letters.
   __device__ __forceinline__ void receive_all() const {
     const int own = plan_.own();
-    const auto letters_of = [&](int i) { return plan_.row(plan_.group(i)) * plan_.groups; };
-    typename Relay::Post post;
-    relay_.ask(letters_of(0), post);
+    const auto first_message_of = [&](int i) { return plan_.row(plan_.group(i)) * plan_.groups; };
+    typename Scope::Inbox inbox;
+    scope_.poll(first_message_of(0), inbox);
 #pragma unroll 1
     for (int i = 0; i < own; ++i) {
-      const auto ask = [&] { relay_.ask(letters_of(min(i + 1, own - 1)), post); };
-      const SoftmaxRow<F> row =
-          relay_.receive(i, letters_of(i), post, ask, join_many<F>, finish_row<kLog, In, F>);
-      if (Room::kAgain && lane_anew() == 0) {
+      const auto poll = [&] { scope_.poll(first_message_of(min(i + 1, own - 1)), inbox); };
+      const SoftmaxRow<F> row = scope_.receive(i, first_message_of(i), inbox, poll, join_many<F>,
+                                               finish_row<kLog, In, F>);
+      if (SmemLayout::kRetries && reload_lane() == 0) {
         row_maxima()[plan_.group(i)] = row.max;
-        if (kind_of_row(row.max) == RowKind::far) found().far = 1;
+        if (kind_of_row(row.max) == RowKind::out_of_range) flags().out_of_range = 1;
       }
     }
   }
@@ -163,8 +165,8 @@ class DealtSoftmax {
   // All threads, at the end: rows out of exp's reach, one after the other, with elements from which
   // the row's maximum is taken. They are rare, and nothing here is fast: no chunk is in registers,
   // and each is weighed for its sum and again to be stored.
-  __device__ __forceinline__ void look_again() const {
-    const int own = plan_.own(), warp = warp_anew();
+  __device__ __forceinline__ void retry_rows() const {
+    const int own = plan_.own(), warp = reload_warp();
     int turn = own;  // own groups that come again are counted on
 #pragma unroll 1
     for (int i = 0, count; i < own; i += count) {
@@ -172,33 +174,33 @@ class DealtSoftmax {
       const F shift = row_maxima()[plan_.group(i)];
       for (count = 1; i + count < own && plan_.chunk((i + count) * kChunks).row == row; ++count)
         continue;
-      if (kind_of_row(shift) != RowKind::far) continue;
-      if (warp == kWeighers)
-        receive_again(plan_.all() + row * plan_.groups, turn, count);
+      if (kind_of_row(shift) != RowKind::out_of_range) continue;
+      if (warp == kChunkWarps)
+        receive_retry(plan_.all() + row * plan_.groups, turn, count);
       else
-        weigh_again(i * kChunks, turn, count * kChunks, shift);
+        weigh_retry(i * kChunks, turn, count * kChunks, shift);
       turn += count;
-      relay_.row(turn - 1);  // who has nothing to store must not run ahead
+      scope_.row(turn - 1);  // who has nothing to store must not run ahead
     }
   }
-  __device__ __forceinline__ void receive_again(int first, int turn, int count) const {
+  __device__ __forceinline__ void receive_retry(int first, int turn, int count) const {
 #pragma unroll 1
     for (int k = 0; k < count; ++k) {
-      typename Relay::Post post;
-      relay_.ask(first, post);
-      relay_.receive(
-          turn + k, first, post, [] {}, join_many<F>, finish_row<kLog, In, F>);
+      typename Scope::Inbox inbox;
+      scope_.poll(first, inbox);
+      scope_.receive(
+          turn + k, first, inbox, [] {}, join_many<F>, finish_row<kLog, In, F>);
     }
   }
   // The block's `chunks` from number `first` on, all of one row.
-  __device__ __forceinline__ void weigh_again(int first, int turn, int chunks, F shift) const {
+  __device__ __forceinline__ void weigh_retry(int first, int turn, int chunks, F shift) const {
 #pragma unroll 1
-    for (int k = warp_anew(); k < 2 * chunks; k += kWeighers) {
+    for (int k = reload_warp(); k < 2 * chunks; k += kChunkWarps) {
       const bool store = k >= chunks;
       const int i = store ? k - chunks : k, own = turn + i / kChunks;
       const Chunk c = plan_.chunk(first + i);
-      const int lane = lane_anew(), left = max(0, min(kFoldChunk, plan_.length - c.begin));
-      const In* const from = job_.x + start(1, c);
+      const int lane = reload_lane(), left = max(0, min(kFoldChunk, plan_.length - c.begin));
+      const In* const from = params_.x + start(kX, c);
       const auto element = [&](int j) { return widen(from[j]) - shift; };
       F max = -kInfinity<F>;
 #pragma unroll 1
@@ -206,45 +208,46 @@ class DealtSoftmax {
       max = greatest_of_lanes<kWarp>(max);
       const WeightScale<F> scale = weight_scale(max);
       if (store) {
-        const SoftmaxRow<F> row = relay_.row(own);
+        const SoftmaxRow<F> row = scope_.row(own);
         const F last = last_of_chunk<kLog>(row, max);
 #pragma unroll 1
         for (int j = lane; j < left; j += kWarp) {
           const F y =
               kLog ? log_softmax(element(j), row.max, last) : weight<In>(element(j), scale) * last;
-          job_.out[start(0, c) + j] = narrow<typename Job::Out>(y);
+          params_.out[start(kOut, c) + j] = narrow<typename Params::Out>(y);
         }
       } else {
         F* const weights =
-            reinterpret_cast<F*>(memory_ + Room::kWaiting) + warp_anew() * kFoldChunk;
+            reinterpret_cast<F*>(smem_ + SmemLayout::kStash) + reload_warp() * kFoldChunk;
 #pragma unroll 1
         for (int j = lane; j < kFoldChunk; j += kWarp)
           weights[j] = j < left ? weight<In>(element(j), scale) : F(0);
         const F sum = fold_in_memory(weights);
-        relay_.bring(own, plan_.all() + c.group, i % kChunks, {max, sum}, join_parts<F>);
+        scope_.publish(own, plan_.all() + c.group, i % kChunks, {max, sum}, join_parts<F>);
       }
     }
   }
 
-  __device__ __forceinline__ typename Room::Found& found() const {
-    return *reinterpret_cast<typename Room::Found*>(memory_);
+  __device__ __forceinline__ typename SmemLayout::Flags& flags() const {
+    return *reinterpret_cast<typename SmemLayout::Flags*>(smem_);
   }
   __device__ __forceinline__ F* row_maxima() const {  // by group
-    const auto letters = Relay::scratch_bytes(2 * static_cast<std::size_t>(plan_.all()));
-    return reinterpret_cast<F*>(static_cast<unsigned char*>(plan_.letters) + letters);
+    const auto messages = Scope::scratch_bytes(2 * static_cast<std::size_t>(plan_.all()));
+    return reinterpret_cast<F*>(static_cast<unsigned char*>(plan_.messages) + messages);
   }
 
-  const Job& job_;
-  const DealtRows& plan_;
-  unsigned char* memory_;
-  Relay relay_;
+  const Params& params_;
+  const RoundRobinTiles& plan_;
+  unsigned char* smem_;
+  Scope scope_;
 };
 
-template <bool kLog, class Job, class S>
-__global__ void __launch_bounds__(DealtRoom<Job, S>::kWarps* kWarp, 1)
-    softmax_dealt_kernel(const __grid_constant__ Job job, const __grid_constant__ DealtRows plan) {
-  TWINOPS_DYNAMIC_SHARED(memory);
-  const DealtSoftmax<kLog, Job, S> block(job, plan, memory);
+template <bool kLog, class Params, class S>
+__global__ void __launch_bounds__(GridSmemLayout<Params, S>::kWarps* kWarp, 1)
+    softmax_grid_kernel(const __grid_constant__ Params params,
+                        const __grid_constant__ RoundRobinTiles plan) {
+  TWINOPS_DYNAMIC_SHARED(smem);
+  const GridSoftmax<kLog, Params, S> block(params, plan, smem);
   block.run();
 }
 

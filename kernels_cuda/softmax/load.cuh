@@ -1,6 +1,6 @@
 // How a lane comes to its share of what softmax is taken of: read, scaled and masked.
 //
-// Of 16 bits in packs, plain, under a scale or under bytes, the greatest and the least are found
+// Of 16 bits in vectors, plain, under a scale or under bytes, the greatest and the least are found
 // two at a time, before the scale. Until 2026-11-26 that was done for plain rows alone. Share of
 // the copy rate of bfloat16 on an H100, then and now, with kernels that spill less: log_softmax
 // under bytes at 512 keys 0.85 and 0.98; softmax under a triangle at 128 1.09 and 1.16; rows that
@@ -29,19 +29,19 @@ __device__ __forceinline__ LaneRange<F> range_of(const F (&x)[N]) {
   return {max, -kInfinity<F>};
 }
 
-// What join makes of all 16-bit elements of packs, two at a time.
+// What join makes of all 16-bit elements of vectors, two at a time.
 template <class In, int R, int V, class Join>
-__device__ __forceinline__ float over_packs(const Pack<In, V> (&packs)[R], Join&& join) {
+__device__ __forceinline__ float reduce_vectors(const Vector<In, V> (&vectors)[R], Join&& join) {
   if constexpr (kTwoOf16Bits<In, V>) {
-    std::uint32_t two = packs[0].word;
+    std::uint32_t two = vectors[0].word;
 #pragma unroll
-    for (int r = 1; r < R; ++r) two = join(two, packs[r].word);
+    for (int r = 1; r < R; ++r) two = join(two, vectors[r].word);
     return widen_two(join(two, two >> 16 | two << 16), In{}).x;
   } else {
     std::uint32_t two[4 * R];
 #pragma unroll
     for (int r = 0; r < R; ++r) {
-      const uint4 words = packs[r].words;
+      const uint4 words = vectors[r].words;
       two[4 * r] = join(words.x, words.y);
       two[4 * r + 1] = join(words.z, words.w);
     }
@@ -52,25 +52,25 @@ __device__ __forceinline__ float over_packs(const Pack<In, V> (&packs)[R], Join&
   }
 }
 
-// Widens packs. least: looks for the least element, too; a pad is less than all. kLast: after that,
-// when x can take the packs' registers. What the compiler makes of it is 16 moves of registers a
-// chunk less (bfloat16's softmax at 32768: 0.84 to 0.87 of the copy rate), or conflicts between
-// banks of registers (its log_softmax at 16384: 0.90 to 0.83): found by trying.
-template <class S, bool kLast = false, class In, int R, int V, class F>
-__device__ __forceinline__ LaneRange<F> widen_share(const Pack<In, V> (&packs)[R], bool least,
-                                                    F (&x)[S::kElements]) {
+// Widens vectors. least: looks for the least element, too; a pad is less than all. kLast: after
+// that, when x can take the vectors' registers. What the compiler makes of it is 16 moves of
+// registers a chunk less (bfloat16's softmax at 32768: 0.84 to 0.87 of the copy rate), or conflicts
+// between banks of registers (its log_softmax at 16384: 0.90 to 0.83): found by trying.
+template <class S, bool kWidenLast = false, class In, int R, int V, class F>
+__device__ __forceinline__ LaneRange<F> widen_fragment(const Vector<In, V> (&vectors)[R],
+                                                       bool least, F (&x)[S::kElements]) {
   const auto widen = [&] {
 #pragma unroll
-    for (int r = 0; r < R; ++r) widen_pack(packs[r], x + r * V);
+    for (int r = 0; r < R; ++r) widen_vector(vectors[r], x + r * V);
   };
   if constexpr (sizeof(In) != 2 || V == 1) {
     widen();
     return range_of(x);
   } else {
-    if (!kLast) widen();
-    LaneRange<F> range{over_packs(packs, greater_two<In>), -kInfinity<F>};
-    if (least) range.min = over_packs(packs, lesser_two<In>);
-    if (kLast) widen();
+    if (!kWidenLast) widen();
+    LaneRange<F> range{reduce_vectors(vectors, greater_two<In>), -kInfinity<F>};
+    if (least) range.min = reduce_vectors(vectors, lesser_two<In>);
+    if (kWidenLast) widen();
     return range;
   }
 }
@@ -85,105 +85,107 @@ __device__ __forceinline__ LaneRange<F> moved(LaneRange<F> range, F shift, F (&x
 }
 
 // What softmax is taken of under a scale that is not 0, and of 16 bits perhaps a mask of bytes:
-// what does not count becomes -infinity in its pack, and the range is found before the scale, which
-// above 0 keeps the order. share: of `left` elements or, in whole packs, the next multiple of a
-// pack's.
-template <class S, class Job, class F>
-__device__ __forceinline__ LaneRange<F> load_scaled(const Job& job, const S& share, int left,
-                                                    const typename Job::In* at,
+// what does not count becomes -infinity in its vector, and the range is found before the scale,
+// which above 0 keeps the order. share: of `left` elements or, in whole vectors, the next multiple
+// of a vector's.
+template <class S, class Params, class F>
+__device__ __forceinline__ LaneRange<F> load_scaled(const Params& params, const S& fragment,
+                                                    int left, const typename Params::In* at,
                                                     std::int64_t mask_at, F (&x)[S::kElements]) {
-  using In = typename Job::In;
-  constexpr int V = S::kPack, R = S::kElements / V;
-  const bool negative = job.scale < F(0);  // then it is what -x is under -scale
+  using In = typename Params::In;
+  constexpr int V = S::kVector, R = S::kElements / V;
+  const bool negative = params.scale < F(0);  // then it is what -x is under -scale
   const In beyond = negative ? narrow<In>(kInfinity<F>) : kPad<In>;
-  const Pack<In, V> none = pack_of<In, V>(kPad<In>);
-  Pack<In, V> packs[R];
+  const Vector<In, V> none = broadcast_vector<In, V>(kPad<In>);
+  Vector<In, V> vectors[R];
   const auto turn = [&] {
     if (negative)
 #pragma unroll
-      for (Pack<In, V>& pack : packs) turn_signs(pack);
+      for (Vector<In, V>& vector : vectors) negate_vector(vector);
   };
-  const bool masked = kMaskOfWords<S, In> && job.mask.kind == RowMask::Kind::excluded;
+  const bool masked = kMaskOfWords<S, In> && params.mask.kind == RowMask::Kind::excluded;
   if (!masked) {
-    share.load(at, 1, beyond, packs);
+    fragment.load(at, 1, beyond, vectors);
     turn();
   } else if constexpr (kMaskOfWords<S, In>) {
-    const auto* const row = static_cast<const std::uint8_t*>(job.mask.data) + mask_at;
+    const auto* const row = static_cast<const std::uint8_t*>(params.mask.data) + mask_at;
     Words<std::uint8_t, V> bytes[R];
-    share.load_whole_ones(at, 1, beyond, packs);
-    [[maybe_unused]] auto edges = share.read_edges(at, beyond);
-    if constexpr (S::kRagged)
-      read_mask_anywhere(share, row, bytes);
+    fragment.load_whole_vectors(at, 1, beyond, vectors);
+    [[maybe_unused]] auto head_tail = fragment.read_head_tail(at, beyond);
+    if constexpr (S::kUnaligned)
+      read_mask_unaligned(fragment, row, bytes);
     else
-      read_mask(share, row, bytes);
+      read_mask(fragment, row, bytes);
     turn();
 #pragma unroll
-    for (int r = 0; r < R; ++r) mask_words(bytes[r], none, packs[r]);
-    if constexpr (S::kRagged) {
-      mask_edges(share, row, negative, kPad<In>, edges);
-      share.bring(edges, packs);
+    for (int r = 0; r < R; ++r) mask_words(bytes[r], none, vectors[r]);
+    if constexpr (S::kUnaligned) {
+      mask_head_tail(fragment, row, negative, kPad<In>, head_tail);
+      fragment.distribute(head_tail, vectors);
     }
   }
-  if (const int inside = left % V; !S::kRagged && inside != 0) {
+  if (const int inside = left % V; !S::kUnaligned && inside != 0) {
 #pragma unroll
     for (int r = 0; r < R; ++r)
-      if (share.place(r) == left - inside) packs[r] = first_of(packs[r], none, inside);
+      if (fragment.place(r) == left - inside) vectors[r] = splice(vectors[r], none, inside);
   }
-  const LaneRange<F> range = widen_share<S>(packs, true, x);
-  const F scale = abs(job.scale);
+  const LaneRange<F> range = widen_fragment<S>(vectors, true, x);
+  const F scale = abs(params.scale);
 #pragma unroll
   for (F& value : x) value = scaled(value, scale);
   return {scaled(range.max, scale), scaled(range.min, scale)};
 }
 
 // What softmax is taken of, of a job that is not simple: read, scaled and masked.
-template <class S, class Job, class F>
-__device__ __forceinline__ LaneRange<F> load_masked(const Job& job, const S& share, std::int64_t r,
-                                                    const typename Job::In* at, std::int64_t step,
-                                                    std::int64_t begin, F (&x)[S::kElements]) {
-  using In = typename Job::In;
-  constexpr int V = S::kPack, R = S::kElements / V;
-  const auto starts = row_starts(job.rows.outer, r);
-  const std::int64_t columns = job.mask.columns(starts.of + Job::kMask, job.rows.length);
+template <class S, class Params, class F>
+__device__ __forceinline__ LaneRange<F> load_masked(const Params& params, const S& fragment,
+                                                    std::int64_t r, const typename Params::In* at,
+                                                    std::int64_t step, std::int64_t begin,
+                                                    F (&x)[S::kElements]) {
+  using In = typename Params::In;
+  constexpr int V = S::kVector, R = S::kElements / V;
+  const auto starts = row_starts(params.rows.outer, r);
+  const std::int64_t columns = params.mask.columns(starts.of + kMask, params.rows.length);
   const int left =
-      static_cast<int>(max(std::int64_t{0}, min(std::int64_t{share.left()}, columns - begin)));
-  // Elements that do not count are not read, but for those that fill a pack of a whole row.
-  S read = share;
-  read.cut_to(S::kRagged ? left : (left + V - 1) & -V);
-  const std::int64_t mask_at = starts.of[Job::kMask + RowMask::kMask] + begin * job.mask.step;
-  const bool apart = S::kRagged && job.mask.step != 1;  // elements of the mask's rows
+      static_cast<int>(max(std::int64_t{0}, min(std::int64_t{fragment.left()}, columns - begin)));
+  // Elements that do not count are not read, but for those that fill a vector of a whole row.
+  S read = fragment;
+  read.cut_to(S::kUnaligned ? left : (left + V - 1) & -V);
+  const std::int64_t mask_at = starts.of[kMask + RowMask::kMask] + begin * params.mask.step;
+  const bool mask_is_strided =
+      S::kUnaligned && params.mask.step != 1;  // elements of the mask's rows
   if constexpr (V > 1)
-    if (job.mask.kind == RowMask::Kind::none ||
-        (kMaskOfWords<S, In> && job.mask.kind == RowMask::Kind::excluded && !apart))
-      return load_scaled(job, read, left, at, mask_at, x);
-  if (S::kRagged && V >= 4 && !apart) {
-    if constexpr (V >= 4) mask_anywhere(read, at, job.mask, mask_at, job.scale, x);
+    if (params.mask.kind == RowMask::Kind::none ||
+        (kMaskOfWords<S, In> && params.mask.kind == RowMask::Kind::excluded && !mask_is_strided))
+      return load_scaled(params, read, left, at, mask_at, x);
+  if (S::kUnaligned && V >= 4 && !mask_is_strided) {
+    if constexpr (V >= 4) mask_unaligned(read, at, params.mask, mask_at, params.scale, x);
   } else {
-    Pack<In, V> packs[R];
+    Vector<In, V> vectors[R];
     const auto widen = [&] {
 #pragma unroll
-      for (int k = 0; k < R; ++k) widen_pack(packs[k], x + k * V);
+      for (int k = 0; k < R; ++k) widen_vector(vectors[k], x + k * V);
     };
-    if constexpr (kMaskInPacks<S>) {
-      const auto load = [&] { read.load_whole_ones(at, 1, kPad<In>, packs); };
-      mask_by_packs<In>(read, job.mask, mask_at, job.scale, load, widen, x);
+    if constexpr (kMaskInVectors<S>) {
+      const auto load = [&] { read.load_whole_vectors(at, 1, kPad<In>, vectors); };
+      mask_by_vectors<In>(read, params.mask, mask_at, params.scale, load, widen, x);
     } else {
-      read.load(at, step, kPad<In>, packs);
+      read.load(at, step, kPad<In>, vectors);
       widen();
-      if (V == 1 && job.mask.kind == RowMask::Kind::none) {
+      if (V == 1 && params.mask.kind == RowMask::Kind::none) {
 #pragma unroll
-        for (F& value : x) value = scaled(value, job.scale);
+        for (F& value : x) value = scaled(value, params.scale);
       } else if constexpr (V >= 4) {
-        mask_apart<In>(read, job.mask, mask_at, job.scale, left, x);
+        mask_strided<In>(read, params.mask, mask_at, params.scale, left, x);
       } else {
-        mask_one_by_one<In>(read, job.mask, mask_at, job.scale, left, x);
+        mask_one_by_one<In>(read, params.mask, mask_at, params.scale, left, x);
       }
     }
   }
-  if (!S::kRagged && left < S::kSlots) {  // else it is padded
+  if (!S::kUnaligned && left < S::kSlots) {  // else it is padded
 #pragma unroll
     for (int i = 0; i < S::kElements; ++i)
-      if (share.element(i / V, i % V) >= left) x[i] = -kInfinity<F>;
+      if (fragment.element(i / V, i % V) >= left) x[i] = -kInfinity<F>;
   }
   LaneRange<F> range = range_of(x);
   if constexpr (sizeof(In) == 2 && V > 1) {
@@ -195,16 +197,17 @@ __device__ __forceinline__ LaneRange<F> load_masked(const Job& job, const S& sha
 }
 
 // A lane's share of what softmax is taken of, from element `begin` of a row on, which lies at `at`.
-template <class S, class Job, class F = typename Job::F>
-__device__ __forceinline__ LaneRange<F> load_share(const Job& job, const S& share, std::int64_t r,
-                                                   const typename Job::In* at, std::int64_t step,
-                                                   std::int64_t begin, F (&x)[S::kElements]) {
-  using In = typename Job::In;
-  if constexpr (!Job::kSimple)
-    if (!job.plain) return load_masked(job, share, r, at, step, begin, x);
-  Pack<In, S::kPack> packs[S::kElements / S::kPack];
-  share.load(at, step, kPad<In>, packs);
-  return widen_share<S>(packs, share.full(), x);
+template <class S, class Params, class F = typename Params::F>
+__device__ __forceinline__ LaneRange<F> load_fragment(const Params& params, const S& fragment,
+                                                      std::int64_t r, const typename Params::In* at,
+                                                      std::int64_t step, std::int64_t begin,
+                                                      F (&x)[S::kElements]) {
+  using In = typename Params::In;
+  if constexpr (!Params::kSimple)
+    if (!params.plain) return load_masked(params, fragment, r, at, step, begin, x);
+  Vector<In, S::kVector> vectors[S::kElements / S::kVector];
+  fragment.load(at, step, kPad<In>, vectors);
+  return widen_fragment<S>(vectors, fragment.full(), x);
 }
 
 }  // namespace twinops

@@ -5,8 +5,8 @@ namespace twinops {
 
 template <>
 void run_cuda<LogSoftmax>(const SoftmaxArguments& arguments, Execution& execution) {
-  for_few_axes<kFewAxes>(arguments, [&](const SoftmaxArguments& part) {
-    if (!run_softmax_across(true, part, execution)) run_softmax<true>(part, execution);
+  split_axes<kKernelAxes>(arguments, [&](const SoftmaxArguments& part) {
+    if (!run_softmax_strided(true, part, execution)) run_softmax<true>(part, execution);
   });
 }
 

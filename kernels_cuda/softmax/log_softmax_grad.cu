@@ -5,8 +5,8 @@ namespace twinops {
 
 template <>
 void run_cuda<LogSoftmaxGrad>(const SoftmaxGradArguments& arguments, Execution& execution) {
-  for_few_axes<kFewAxes>(arguments, [&](const SoftmaxGradArguments& part) {
-    if (!run_softmax_grad_across(true, part, execution)) run_softmax_grad<true>(part, execution);
+  split_axes<kKernelAxes>(arguments, [&](const SoftmaxGradArguments& part) {
+    if (!run_softmax_grad_strided(true, part, execution)) run_softmax_grad<true>(part, execution);
   });
 }
 

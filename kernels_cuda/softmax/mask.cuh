@@ -1,15 +1,15 @@
 // What softmax's kernels do to a lane's share of a row under a mask of bytes or numbers.
 //
-// In kernels of whole packs the mask's rows lie in packs as x's do, and a lane reads a pack of it
-// for each of x's. Where rows begin anywhere it reads bytes over 16 bits in words (mask_words.cuh),
-// else element by element.
+// In kernels of whole vectors the mask's rows lie in vectors as x's do, and a lane reads a vector
+// of it for each of x's. Where rows begin anywhere it reads bytes over 16 bits in words
+// (mask_words.cuh), else element by element.
 //
 // Until 2026-11-25 shares went through shared memory, there to be masked element by element, and
 // the mask's rows were counted apart from x's, by divisions: bfloat16 of 512 columns on an H100
 // 0.53 of the copy rate under bytes, 0.75 under a scale alone, and now 0.98 and 0.99. Tried and
-// left: both ways, by packs and one by one, in one kernel (0.86 under bytes); elements that lie
+// left: both ways, by vectors and one by one, in one kernel (0.86 under bytes); elements that lie
 // apart in a function of their own, for which the share would stand in local memory on every way
-// (0.60); more lanes a short row, of two packs or one each (at 64 to 256 columns 0.87 and 0.67).
+// (0.60); more lanes a short row, of two vectors or one each (at 64 to 256 columns 0.87 and 0.67).
 //
 // Until 2026-11-26 rows that begin anywhere waited for x's edges, which lanes pass on, before they
 // sent for the mask: on an H100 float32 of 1001 columns under bytes 0.81 and now 0.98, under
@@ -31,18 +31,18 @@
 namespace twinops {
 
 template <class S>
-inline constexpr bool kMaskInPacks = !S::kRagged && S::kPack >= 4;
+inline constexpr bool kMaskInVectors = !S::kUnaligned && S::kVector >= 4;
 // Whether bytes are looked at while x still lies in words of two elements.
 template <class S, class In>
-inline constexpr bool kMaskOfWords = S::kPack == 8 && sizeof(In) == 2;
+inline constexpr bool kMaskOfWords = S::kVector == 8 && sizeof(In) == 2;
 
-// Whether kernels that read packs take a's scale. One of 0 makes NaN of infinity, and goes element
-// by element.
-inline bool scale_goes_in_packs(const SoftmaxArguments& a) { return a.scale != 0; }
+// Whether kernels that read vectors take a's scale. One of 0 makes NaN of infinity, and goes
+// element by element.
+inline bool scale_allows_vectors(const SoftmaxArguments& a) { return a.scale != 0; }
 
-// Whether kernels of whole packs take a's mask: it has none, or every row of it begins where a pack
-// of as many elements does as 16 bytes of x have.
-inline bool mask_lies_in_packs(const SoftmaxArguments& a) {
+// Whether kernels of whole vectors take a's mask: it has none, or every row of it begins where a
+// vector of as many elements does as 16 bytes of x have.
+inline bool mask_is_aligned(const SoftmaxArguments& a) {
   if (a.mask.kind == RowMask::Kind::none) return true;
   const std::size_t v = 16 / size_of(a.types.in);
   const std::size_t bytes = std::min<std::size_t>(16, v * a.mask.element(a.types.in));
@@ -68,11 +68,12 @@ __device__ __forceinline__ std::uint32_t mask_word(std::uint32_t signs, std::uin
 // Elements of 16 bits become those of `out` where the mask's byte is not 0.
 template <class In>
 __device__ __forceinline__ void mask_words(const Words<std::uint8_t, 8>& bytes,
-                                           const Pack<In, 8>& out, Pack<In, 8>& pack) {
+                                           const Vector<In, 8>& out, Vector<In, 8>& vector) {
   const std::uint32_t low = signs_of_bytes(bytes.of[0]), high = signs_of_bytes(bytes.of[1]);
-  pack.words = make_uint4(
-      mask_word<0>(low, out.words.x, pack.words.x), mask_word<2>(low, out.words.y, pack.words.y),
-      mask_word<0>(high, out.words.z, pack.words.z), mask_word<2>(high, out.words.w, pack.words.w));
+  vector.words = make_uint4(mask_word<0>(low, out.words.x, vector.words.x),
+                            mask_word<2>(low, out.words.y, vector.words.y),
+                            mask_word<0>(high, out.words.z, vector.words.z),
+                            mask_word<2>(high, out.words.w, vector.words.w));
 }
 
 // Calls by(row, masked) with the mask's elements from `at` on and what softmax is taken of:
@@ -95,7 +96,7 @@ __device__ __forceinline__ void with_mask(const RowMask& mask, std::int64_t at, 
   }
 }
 
-// x under scale and mask: load() sends for it, widen() makes it of what came. Elements of packs
+// x under scale and mask: load() sends for it, widen() makes it of what came. Elements of vectors
 // that `share` has not got become anything. Not for bytes over 16 bits (mask_words).
 //
 // Each kind of mask sends for x itself. Where that is done for all before their ways part, masks
@@ -103,15 +104,15 @@ __device__ __forceinline__ void with_mask(const RowMask& mask, std::int64_t at, 
 // under float32 numbers 0.96 to 0.81; float32 at 64 keys 0.97 to 0.85), but for rows of two lanes
 // (bfloat16 at 64 keys 0.77 to 0.94).
 template <class In, class S, class Load, class Widen>
-__device__ __forceinline__ void mask_by_packs(const S& share, const RowMask& mask, std::int64_t at,
-                                              float scale, Load&& load, Widen&& widen,
-                                              float (&x)[S::kElements]) {
+__device__ __forceinline__ void mask_by_vectors(const S& fragment, const RowMask& mask,
+                                                std::int64_t at, float scale, Load&& load,
+                                                Widen&& widen, float (&x)[S::kElements]) {
   constexpr bool kForAll = S::kLanes == 2;
-  constexpr int V = S::kPack, R = S::kElements / V;
+  constexpr int V = S::kVector, R = S::kElements / V;
   const auto by = [&]<class M>(TypeTag<M>, auto&& masked) {
     Words<M, V> words[R];
     if (!kForAll) load();
-    read_mask(share, static_cast<const M*>(mask.data) + at, words);
+    read_mask(fragment, static_cast<const M*>(mask.data) + at, words);
     widen();
 #pragma unroll
     for (int r = 0; r < R; ++r) masked(words[r], x + r * V);
@@ -140,12 +141,13 @@ __device__ __forceinline__ void mask_by_packs(const S& share, const RowMask& mas
   }
 }
 
-// The same of a mask's elements that lie apart, or are all the same: rare, so that a pack is as
+// The same of a mask's elements that lie apart, or are all the same: rare, so that a vector is as
 // much code as there is. The share turns round by one after each.
 template <class In, class S, class F>
-__device__ __forceinline__ void mask_apart(const S& share, const RowMask& mask, std::int64_t at,
-                                           F scale, int left, F (&x)[S::kElements]) {
-  constexpr int V = S::kPack;
+__device__ __forceinline__ void mask_strided(const S& fragment, const RowMask& mask,
+                                             std::int64_t at, F scale, int left,
+                                             F (&x)[S::kElements]) {
+  constexpr int V = S::kVector;
   const auto masked = [&](F value, std::int64_t place) {
     if (mask.kind == RowMask::Kind::excluded)
       return scaled_where(static_cast<const std::uint8_t*>(mask.data)[place] == 0, value, scale);
@@ -159,7 +161,7 @@ __device__ __forceinline__ void mask_apart(const S& share, const RowMask& mask, 
     F done[V];
 #pragma unroll
     for (int e = 0; e < V; ++e) {
-      const int j = share.element(r, e);
+      const int j = fragment.element(r, e);
       done[e] = is_below(j, left) ? masked(x[e], at + j * mask.step) : x[e];
     }
 #pragma unroll
@@ -172,28 +174,28 @@ __device__ __forceinline__ void mask_apart(const S& share, const RowMask& mask, 
 // there; of float32 half of them, for which there are registers (a quarter: 2049 columns 0.95 to
 // 0.83).
 template <class In, class S>
-__device__ __forceinline__ void mask_anywhere(const S& share, const In* x_row, const RowMask& mask,
-                                              std::int64_t at, float scale,
-                                              float (&x)[S::kElements]) {
-  constexpr int V = S::kPack, kAhead = S::kElements / (sizeof(In) == 2 ? 1 : 2);
+__device__ __forceinline__ void mask_unaligned(const S& fragment, const In* x_row,
+                                               const RowMask& mask, std::int64_t at, float scale,
+                                               float (&x)[S::kElements]) {
+  constexpr int V = S::kVector, kAhead = S::kElements / (sizeof(In) == 2 ? 1 : 2);
   const In beyond = scale < 0 ? narrow<In>(kInfinity<float>) : kPad<In>;
-  Pack<In, V> packs[S::kElements / V];
-  share.load_whole_ones(x_row, 1, beyond, packs);
-  const auto edges = share.read_edges(x_row, beyond);
+  Vector<In, V> vectors[S::kElements / V];
+  fragment.load_whole_vectors(x_row, 1, beyond, vectors);
+  const auto head_tail = fragment.read_head_tail(x_row, beyond);
   const auto by = [&]<class M>(const M* row, auto&& masked) {
-    const M* const mine = row + share.place(0);
+    const M* const mine = row + fragment.place(0);
     const auto element = [&](int i) {
       const int r = i / V, e = i % V;
-      if (r > 0) return share.place(r) + e < share.left() ? mine[r * S::kApart + e] : M{};
-      const int j = share.element(0, e);  // what comes round lies elsewhere
-      return is_below(j, share.left()) ? row[j] : M{};
+      if (r > 0) return fragment.place(r) + e < fragment.left() ? mine[r * S::kStride + e] : M{};
+      const int j = fragment.element(0, e);  // what comes round lies elsewhere
+      return is_below(j, fragment.left()) ? row[j] : M{};
     };
     M ahead[kAhead];
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) ahead[i] = element(i);
-    share.bring(edges, packs);
+    fragment.distribute(head_tail, vectors);
 #pragma unroll
-    for (int r = 0; r < S::kElements / V; ++r) widen_pack(packs[r], x + r * V);
+    for (int r = 0; r < S::kElements / V; ++r) widen_vector(vectors[r], x + r * V);
 #pragma unroll
     for (int i = 0; i < S::kElements; ++i)
       x[i] = masked(x[i], i < kAhead ? ahead[i < kAhead ? i : 0] : element(i));
@@ -204,14 +206,14 @@ __device__ __forceinline__ void mask_anywhere(const S& share, const In* x_row, c
 // The same in kernels that have elements one by one or, of float64, in pairs: of the first `left`
 // elements of what the share is of; others stay as they are.
 template <class In, class S, class F>
-__device__ __forceinline__ void mask_one_by_one(const S& share, const RowMask& mask,
+__device__ __forceinline__ void mask_one_by_one(const S& fragment, const RowMask& mask,
                                                 std::int64_t at, F scale, int left,
                                                 F (&x)[S::kElements]) {
-  if (mask.step != 1) return mask_apart<In>(share, mask, at, scale, left, x);
+  if (mask.step != 1) return mask_strided<In>(fragment, mask, at, scale, left, x);
   with_mask<In>(mask, at, scale, [&](const auto* row, auto&& masked) {
 #pragma unroll
     for (int i = 0; i < S::kElements; ++i) {
-      const int j = share.element(i / S::kPack, i % S::kPack);
+      const int j = fragment.element(i / S::kVector, i % S::kVector);
       if (is_below(j, left)) x[i] = masked(x[i], row[j]);
     }
   });

@@ -10,17 +10,17 @@ namespace twinops {
 // What a lane's words of two elements have of the mask, in pairs: elements of 8 or 16 bits, 0 where
 // the row has none. They are read together if a word's lie so that they can.
 template <class M, class S, int R>
-__device__ __forceinline__ void read_pairs(const S& share, const M* row,
+__device__ __forceinline__ void read_pairs(const S& fragment, const M* row,
                                            std::uint32_t (&pairs)[R]) {
   using One = std::conditional_t<sizeof(M) == 1, std::uint8_t, std::uint16_t>;
   using Two = std::conditional_t<sizeof(M) == 1, std::uint16_t, std::uint32_t>;
-  const auto* const mine = reinterpret_cast<const One*>(row + share.place(0));
+  const auto* const mine = reinterpret_cast<const One*>(row + fragment.place(0));
   const auto one = [](One element) { return std::uint32_t{element}; };
   const auto by = [&](auto&& two) {
 #pragma unroll
     for (int r = 0; r < R; ++r) {
-      const One* const at = mine + r * S::kApart;
-      const bool first = share.has(2 * r), last = share.has(2 * r + 1);
+      const One* const at = mine + r * S::kStride;
+      const bool first = fragment.has(2 * r), last = fragment.has(2 * r + 1);
       pairs[r] = 0;
       if (first && last)
         pairs[r] = two(at);
@@ -38,29 +38,30 @@ __device__ __forceinline__ void read_pairs(const S& share, const M* row,
 
 // Elements of 16 bits become -infinity where the mask's byte is not 0.
 template <class S, class In, int R>
-__device__ __forceinline__ void exclude_staged(const S& share, const std::uint8_t* row,
-                                               Pack<In, 2> (&packs)[R]) {
-  constexpr std::uint32_t kOut = kPad<In>.bits * 0x10001u;
+__device__ __forceinline__ void exclude_staged(const S& fragment, const std::uint8_t* row,
+                                               Vector<In, 2> (&vectors)[R]) {
+  constexpr std::uint32_t kExcluded = kPad<In>.bits * 0x10001u;
   std::uint32_t bytes[R];
-  read_pairs(share, row, bytes);
+  read_pairs(fragment, row, bytes);
 #pragma unroll
   for (int r = 0; r < R; ++r)
-    packs[r].word = mask_word<0>(signs_of_bytes(bytes[r]), kOut, packs[r].word);
+    vectors[r].word = mask_word<0>(signs_of_bytes(bytes[r]), kExcluded, vectors[r].word);
 }
 
-// Widens packs, under scale and mask; elements that are not the row's become anything. Not for
+// Widens vectors, under scale and mask; elements that are not the row's become anything. Not for
 // bytes over 16 bits.
 template <class In, class S, int V, int R, class F>
-__device__ __forceinline__ void mask_staged(const S& share, const RowMask& mask, std::int64_t at,
-                                            F scale, const Pack<In, V> (&packs)[R], F (&x)[R * V]) {
+__device__ __forceinline__ void mask_staged(const S& fragment, const RowMask& mask, std::int64_t at,
+                                            F scale, const Vector<In, V> (&vectors)[R],
+                                            F (&x)[R * V]) {
   const auto by = [&]<class M>(const M* row, auto&& masked) {
-    const M* const mine = row + share.place(0);
+    const M* const mine = row + fragment.place(0);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
-      widen_pack(packs[r], x + r * V);
+      widen_vector(vectors[r], x + r * V);
 #pragma unroll
       for (int e = 0; e < V; ++e)
-        if (share.has(r * V + e)) x[r * V + e] = masked(x[r * V + e], mine[r * S::kApart + e]);
+        if (fragment.has(r * V + e)) x[r * V + e] = masked(x[r * V + e], mine[r * S::kStride + e]);
     }
   };
   const auto added = [&](F value, auto m) { return scaled_and_masked(value, scale, widen(m)); };
@@ -73,10 +74,10 @@ __device__ __forceinline__ void mask_staged(const S& share, const RowMask& mask,
     case RowMask::Kind::added:
       if constexpr (V == 2 && R < 18) {  // more would spill
         std::uint32_t pairs[R];
-        read_pairs(share, static_cast<const In*>(mask.data) + at, pairs);
+        read_pairs(fragment, static_cast<const In*>(mask.data) + at, pairs);
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-          const float2 two = widen_two(packs[r].word, In{}), m = widen_two(pairs[r], In{});
+          const float2 two = widen_two(vectors[r].word, In{}), m = widen_two(pairs[r], In{});
           x[2 * r] = scaled_and_masked(two.x, scale, m.x);
           x[2 * r + 1] = scaled_and_masked(two.y, scale, m.y);
         }

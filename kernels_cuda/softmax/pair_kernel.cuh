@@ -2,7 +2,7 @@
 // memory. It comes to lie where its weights will wait; of 16-bit types, the second one has room
 // there as well. Work begins when the first chunk is there: blocks that waited for both, and at the
 // first barrier for all that was on its way, stood still for 4 of 80 microseconds (bfloat16 at
-// 32768, with widen_share's kLast 0.84 to 0.87 of the copy rate).
+// 32768, with widen_fragment's kLast 0.84 to 0.87 of the copy rate).
 //
 // A block or a cluster has one row; a team, which must be there at once, takes row after row, the
 // next one on its way while the rest of this one is stored. Clusters did so until 2026-11-26. But
@@ -10,7 +10,7 @@
 // one cluster waits for the others of a multiprocessor hide as well as its own next row does:
 // bfloat16 on an H100 at 10 305, 17 001, 32 001 and 48 001 columns 0.90, 0.87, 0.89, 0.89 of the
 // copy rate, and now 0.98. In 16 bits that also left registers for a store of fewer instructions
-// (Share::store_mostly_full(), NextChunk's kByLanes): 853 and 824 a chunk at 10 305.
+// (Share::store_mostly_full(), AsyncChunk's kByLanes): 853 and 824 a chunk at 10 305.
 //
 // Tried and left: both chunks on their way at once in float32 (33 001 columns 0.99 to 0.92, by the
 // shared memory that takes); no work for a chunk that is nobody's, which costs all others two
@@ -28,64 +28,68 @@
 namespace twinops {
 
 // A block's shared memory after the parts.
-template <class Job, class S>
-struct PairRoom {
-  using In = typename Job::In;
-  using Waiting = WaitingChunk<In, S>;
-  using Next = NextChunk<In, S>;
+template <class Params, class S>
+struct PairSmemLayout {
+  using In = typename Params::In;
+  using Stash = SmemStash<In, S>;
+  using Async = AsyncChunk<In, S>;
   static constexpr bool kFetchSecond = sizeof(In) == 2;
 
   static constexpr std::size_t bytes(std::size_t warps) {
-    return Waiting::bytes(warps) + (kFetchSecond ? Next::bytes(warps) : 0);
+    return Stash::bytes(warps) + (kFetchSecond ? Async::bytes(warps) : 0);
   }
 };
 
 // What a row has: a block, a cluster or a team.
 template <class F>
-using BlockOfRow = BlockParts<SoftmaxPart<F>, SoftmaxRow<F>>;
+using BlockOfRow = BlockScope<SoftmaxPart<F>, SoftmaxRow<F>>;
 template <class F>
-using ClusterOfRow = RowParts<SoftmaxPart<F>, SoftmaxRow<F>>;
+using ClusterOfRow = ClusterScope<SoftmaxPart<F>, SoftmaxRow<F>>;
 template <class F>
-using TeamOfRow = TeamParts<SoftmaxPart<F>, SoftmaxRow<F>>;
+using CooperativeOfRow = CooperativeScope<SoftmaxPart<F>, SoftmaxRow<F>>;
 
-template <bool kLog, class Job, class S, template <class> class OfRow>
-__global__ void __launch_bounds__(Job::kMostWarps* kWarp)
-    softmax_pair_kernel(const __grid_constant__ Job job, const __grid_constant__ ChunkRows plan) {
-  using F = typename Job::F;
-  using In = typename Job::In;
-  using Room = PairRoom<Job, S>;
-  using Waiting = typename Room::Waiting;
-  using Next = typename Room::Next;
-  constexpr bool kStays = OfRow<F>::kStays, kOneAxis = OfRow<F>::kOneAxis;
-  TWINOPS_DYNAMIC_SHARED(memory);
-  OfRow<F> parts(memory, plan);
-  unsigned char* const room = memory + parts.bytes(plan.chunks);
-  const Waiting waiting(room);
-  const int warp = kStays ? 0 : warp_of_all_lanes(), first = parts.block_of_row() * 2 * plan.warps;
-  const int rows = static_cast<int>(job.rows.rows), length = static_cast<int>(job.rows.length);
+template <bool kLog, class Params, class S, template <class> class OfRow>
+__global__ void __launch_bounds__(Params::kMostWarps* kWarp)
+    softmax_pair_kernel(const __grid_constant__ Params params,
+                        const __grid_constant__ ChunkPlan plan) {
+  using F = typename Params::F;
+  using In = typename Params::In;
+  using SmemLayout = PairSmemLayout<Params, S>;
+  using Stash = typename SmemLayout::Stash;
+  using Async = typename SmemLayout::Async;
+  constexpr bool kPersistent = OfRow<F>::kPersistent, kOneAxis = OfRow<F>::kOneAxis;
+  TWINOPS_DYNAMIC_SHARED(smem);
+  OfRow<F> parts(smem, plan);
+  unsigned char* const chunk_smem = smem + parts.bytes(plan.chunks);
+  const Stash stash(chunk_smem);
+  const int warp = kPersistent ? 0 : warp_of_all_lanes(),
+            first = parts.block_of_row() * 2 * plan.warps;
+  const int rows = static_cast<int>(params.rows.rows),
+            length = static_cast<int>(params.rows.length);
   const auto chunk_of = [&](int half) {
-    return first + half * plan.warps + (kStays ? warp_anew() : warp);
+    return first + half * plan.warps + (kPersistent ? reload_warp() : warp);
   };
   const auto from = [&](const auto& row, int chunk) {
-    return job.x + row.of[1] + chunk * kFoldChunk;
+    return params.x + row.of[kX] + chunk * kFoldChunk;
   };
-  const auto share_of = [&](const In* from, int chunk) {
-    const int lane = S::kRagged ? lane_anew() : threadIdx.x % kWarp;
+  const auto fragment_of = [&](const In* from, int chunk) {
+    const int lane = S::kUnaligned ? reload_lane() : threadIdx.x % kWarp;
     return S(from, length - chunk * kFoldChunk, lane);
   };
-  const auto next_of = [&](int half) {
-    return half == 0 ? Next(room, Waiting::kOfWarp) : Next(room + Waiting::bytes(plan.warps));
+  const auto async_of = [&](int half) {
+    return half == 0 ? Async(chunk_smem, Stash::kOfWarp)
+                     : Async(chunk_smem + Stash::bytes(plan.warps));
   };
   const auto fetch = [&](const auto& row, int half) {
     const int chunk = chunk_of(half);
     const In* const at = from(row, chunk);
-    next_of(half).fetch(share_of(at, chunk), at, job.x_end, length - chunk * kFoldChunk);
+    async_of(half).fetch(fragment_of(at, chunk), at, params.x_end, length - chunk * kFoldChunk);
   };
 
   int r = parts.first_row(), turn = 0;
-  auto starts = row_starts<kOneAxis>(job.rows.outer, r);
+  auto starts = row_starts<kOneAxis>(params.rows.outer, r);
   fetch(starts, 0);
-  if constexpr (Room::kFetchSecond) {
+  if constexpr (SmemLayout::kFetchSecond) {
     __pipeline_commit();
     fetch(starts, 1);
     __pipeline_commit();
@@ -95,12 +99,12 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
   while (true) {
     [[maybe_unused]] int after = 0;
     [[maybe_unused]] decltype(starts) starts_after;
-    if constexpr (kStays) {
+    if constexpr (kPersistent) {
       after = r + parts.rows_at_once();
-      starts_after = row_starts<kOneAxis>(job.rows.outer, after);
+      starts_after = row_starts<kOneAxis>(params.rows.outer, after);
     }
     const auto fetch_after = [&](int half) {
-      if constexpr (kStays)
+      if constexpr (kPersistent)
         if (after < rows) fetch(starts_after, half);
     };
     F x[S::kElements], first_max = F(0), max = F(0), shift = F(0);
@@ -109,51 +113,53 @@ __global__ void __launch_bounds__(Job::kMostWarps* kWarp)
 #pragma unroll 1
       for (int half = 0; half < 2; ++half) {
         if (half != 0) {
-          waiting.put(x);
+          stash.put(x);
           first_max = max;
         }
         const int chunk = chunk_of(half);
         const In* const at = from(starts, chunk);
-        const S share = share_of(at, chunk);
-        Pack<In, S::kPack> packs[S::kElements / S::kPack];
-        if ((!kMeetsFar<Job> || shift == F(0)) && (half == 0 || Room::kFetchSecond)) {
-          constexpr bool kByLanes = sizeof(In) == 2 && !kStays;
-          const bool but_last = Room::kFetchSecond && turn == 0 && half == 0;
-          next_of(half).template take<kByLanes>(share, kPad<In>, packs, but_last);
+        const S fragment = fragment_of(at, chunk);
+        Vector<In, S::kVector> vectors[S::kElements / S::kVector];
+        if ((!kMeetsOutOfRange<Params> || shift == F(0)) &&
+            (half == 0 || SmemLayout::kFetchSecond)) {
+          constexpr bool kByLanes = sizeof(In) == 2 && !kPersistent;
+          const bool but_last = SmemLayout::kFetchSecond && turn == 0 && half == 0;
+          async_of(half).template take<kByLanes>(fragment, kPad<In>, vectors, but_last);
           if (half != 0) fetch_after(half);
         } else {
-          share.load(at, 1, kPad<In>, packs);
+          fragment.load(at, 1, kPad<In>, vectors);
         }
-        if constexpr (S::kRagged) __syncwarp();  // else the compiler writes what follows twice
-        LaneRange<F> range = widen_share<S, true>(packs, true, x);
-        if constexpr (kMeetsFar<Job>) range = moved<S>(range, shift, x);
+        if constexpr (S::kUnaligned) __syncwarp();  // else the compiler writes what follows twice
+        LaneRange<F> range = widen_fragment<S, true>(vectors, true, x);
+        if constexpr (kMeetsOutOfRange<Params>) range = moved<S>(range, shift, x);
         max = greatest_of_lanes<kWarp>(range.max);
-        const F sum = weigh<kLog, S, In>(x, max, range.min, sizeof(In) == 2 && share.left() == 0);
-        parts.bring(turn, chunk, {max, sum});
+        const F sum =
+            weigh<kLog, S, In>(x, max, range.min, sizeof(In) == 2 && fragment.left() == 0);
+        parts.publish(turn, chunk, {max, sum});
       }
-      row = parts.joined(turn++, join_pairs<F>, finish_row<kLog, In, F>);
-      if (!kMeetsFar<Job> || kind_of_row(row.max) != RowKind::far) break;
+      row = parts.combine(turn++, join_pairs<F>, finish_row<kLog, In, F>);
+      if (!kMeetsOutOfRange<Params> || kind_of_row(row.max) != RowKind::out_of_range) break;
       shift = row.max;
     }
-    const auto room_for_edges = [&] {
-      if constexpr (kStays)
+    const auto head_scratch = [&] {
+      if constexpr (kPersistent)
         return nullptr;
       else
-        return waiting.beyond();
+        return stash.scratch();
     }();
 #pragma unroll 1
     for (int half = 1; half >= 0; --half) {
       const int chunk = chunk_of(half);
       if (half == 0) {
-        waiting.get(x);
+        stash.get(x);
         max = first_max;
         fetch_after(half);
       }
-      store_share<kLog>(job, share_of(from(starts, chunk), chunk),
-                        starts.of[0] + chunk * kFoldChunk, 1, x, row.max,
-                        last_of_chunk<kLog>(row, max), room_for_edges);
+      store_fragment<kLog>(params, fragment_of(from(starts, chunk), chunk),
+                           starts.of[kOut] + chunk * kFoldChunk, 1, x, row.max,
+                           last_of_chunk<kLog>(row, max), head_scratch);
     }
-    if constexpr (kStays) {
+    if constexpr (kPersistent) {
       if (after >= rows) break;
       r = after;
       starts = starts_after;

@@ -9,9 +9,13 @@
 
 namespace twinops {
 
-// Softmax of x itself, in rows a stride apart: operand 0 of rows is out, operand 1 is x.
+// The operands of rows; from kMask on they are the mask's.
+inline constexpr int kOut = SoftmaxArguments::kOut, kX = SoftmaxArguments::kX,
+                     kMask = SoftmaxArguments::kOperands;
+
+// Softmax of x itself, in rows a stride apart.
 template <class In_, class Out_>
-struct SimpleSoftmaxJob {
+struct SimpleSoftmaxParams {
   using In = In_;
   using Out = Out_;
   using F = compute_t<In>;
@@ -21,25 +25,24 @@ struct SimpleSoftmaxJob {
   const In* x;
   const In* x_end;
   Out* out;
-  Rows<2, 1> rows;
+  Rows<kMask, 1> rows;
   bool masked_is_zero;
 };
 // Any softmax of fewer than 2^31 rows. A kernel may have an instance of its own for what is simple,
 // which is shorter.
 template <class In_, class Out_>
-struct SoftmaxJob {
+struct SoftmaxParams {
   using In = In_;
   using Out = Out_;
   using F = compute_t<In>;
   static constexpr bool kSimple = false;
   static constexpr int kMostWarps = kRowWarps<F>;
-  static constexpr int kMask = 2;  // the first of the mask's operands among those of rows
 
   const In* x;
   const In* x_end;
   Out* out;
   struct {
-    std::int64_t rows, length, step[2];
+    std::int64_t rows, length, step[kMask];
     CountedAxes<kMask + RowMask::kOperands, kSoftmaxAxes> outer;
   } rows;
   RowMask mask;
@@ -48,26 +51,26 @@ struct SoftmaxJob {
   bool masked_is_zero;
 
   bool is_simple() const { return plain && rows.outer.rank <= 1; }
-  SimpleSoftmaxJob<In, Out> simple() const {
+  SimpleSoftmaxParams<In, Out> simple() const {
     const auto& stride = rows.outer.stride;
     return {x,
             x_end,
             out,
             {rows.rows,
              rows.length,
-             {rows.step[0], rows.step[1]},
-             {rows.outer.rank, {rows.rows}, {{stride[0][0]}, {stride[1][0]}}}},
+             {rows.step[kOut], rows.step[kX]},
+             {rows.outer.rank, {rows.rows}, {{stride[kOut][0]}, {stride[kX][0]}}}},
             masked_is_zero};
   }
 };
-static_assert(sizeof(SoftmaxJob<float16, float16>) <= kFewParameters);
+static_assert(sizeof(SoftmaxParams<float16, float16>) <= kSmallParameters);
 
-// Whether a row's maximum may be out of reach (RowKind::far): of numbers of T as they are, and of
-// what a job makes of them.
+// Whether a row's maximum may be out of reach (RowKind::out_of_range): of numbers of T as they are,
+// and of what a job makes of them.
 template <class T>
-inline constexpr bool kHasFar = kOverflow<T> > kExpReach<compute_t<T>>;
-template <class Job>
-inline constexpr bool kMeetsFar = !Job::kSimple || kHasFar<typename Job::In>;
+inline constexpr bool kHasOutOfRange = kOverflow<T> > kExpReach<compute_t<T>>;
+template <class Params>
+inline constexpr bool kMeetsOutOfRange = !Params::kSimple || kHasOutOfRange<typename Params::In>;
 
 template <class T>
 inline constexpr T kPad = -kInfinity<T>;  // beyond a row: weights of +0

@@ -5,8 +5,8 @@ namespace twinops {
 
 template <>
 void run_cuda<Softmax>(const SoftmaxArguments& arguments, Execution& execution) {
-  for_few_axes<kFewAxes>(arguments, [&](const SoftmaxArguments& part) {
-    if (!run_softmax_across(false, part, execution)) run_softmax<false>(part, execution);
+  split_axes<kKernelAxes>(arguments, [&](const SoftmaxArguments& part) {
+    if (!run_softmax_strided(false, part, execution)) run_softmax<false>(part, execution);
   });
 }
 

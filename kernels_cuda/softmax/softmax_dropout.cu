@@ -1,5 +1,5 @@
-// softmax_dropout: one launch where it can (softmax_dropout_share.cuh). Else softmax's kernel, then
-// dropout's over what it wrote, which is read once more: mixed types and float64, rows along
+// softmax_dropout: one launch where it can (softmax/softmax_dropout_op.cuh). Else softmax's kernel,
+// then dropout's over what it wrote, which is read once more: mixed types and float64, rows along
 // another axis, of no multiple of eight elements, not aligned or longer than a block holds, a seed
 // a row or on the device, words of other layouts, and a scale of 0.
 #include "kernels_cuda/kernel.hpp"
@@ -23,43 +23,43 @@ bool goes_at_once(const SoftmaxDropoutArguments& a, std::size_t element) {
   const bool draws = work.source == DropoutWork::Source::draw;
   return s.types.in == s.types.out && s.rows.outer.rank <= kSoftmaxAxes && s.rows.rows >> 31 == 0 &&
          work.flat && a.step[SoftmaxDropoutArguments::kLogical] == 1 && s.rows.length % 8 == 0 &&
-         is_aligned(work.y, 16) && is_aligned(work.mask_out, 8) && scale_goes_in_packs(s) &&
-         mask_lies_in_packs(s) &&
-         packs_of(s.rows, {{s.out, element}, {s.x, element}}, 1) == Packs::whole &&
+         is_aligned(work.y, 16) && is_aligned(work.mask_out, 8) && scale_allows_vectors(s) &&
+         mask_is_aligned(s) &&
+         alignment_of(s.rows, {{s.out, element}, {s.x, element}}, kX) == Alignment::aligned &&
          (!draws || (random.layout == RandomLayout::contiguous && random.first % 4 == 0 &&
                      random.seeds == nullptr && random.seed_tensor == nullptr));
 }
 
 template <class T>
-SoftmaxDropoutJob<T> dropout_job(const SoftmaxDropoutArguments& a) {
+SoftmaxDropoutParams<T> dropout_params(const SoftmaxDropoutArguments& a) {
   using Source = DropoutWork::Source;
   const DropoutWork& work = a.dropout;
-  SoftmaxDropoutJob<T> job{};
-  static_cast<SoftmaxJob<T, T>&>(job) = softmax_job<T, T>(a.softmax);
-  if (!a.keeps_probabilities) job.out = nullptr;
-  job.y = static_cast<T*>(work.y);
-  job.elements = work.elements;
-  job.sink = work.sink;
-  job.mask_out = work.mask_out;
-  job.draws = work.source == Source::draw;
-  job.keep = job.draws ? work.keep.count : work.source == Source::all ? ~0u : 0u;
-  job.keep_scale = static_cast<compute_t<T>>(work.scale);
-  job.random = work.random;
-  job.keys = philox_keys(work.random.seed);
-  return job;
+  SoftmaxDropoutParams<T> params{};
+  static_cast<SoftmaxParams<T, T>&>(params) = softmax_params<T, T>(a.softmax);
+  if (!a.keeps_probabilities) params.out = nullptr;
+  params.y = static_cast<T*>(work.y);
+  params.elements = work.elements;
+  params.sink = work.sink;
+  params.mask_out = work.mask_out;
+  params.draws = work.source == Source::draw;
+  params.keep = params.draws ? work.keep.count : work.source == Source::all ? ~0u : 0u;
+  params.keep_scale = static_cast<compute_t<T>>(work.scale);
+  params.random = work.random;
+  params.keys = philox_keys(work.random.seed);
+  return params;
 }
 
 // False if rows are too long for one block.
 template <class T>
 bool launch_at_once(const SoftmaxDropoutArguments& a, Execution& execution) {
   constexpr int V = 16 / sizeof(T);
-  using Job = SoftmaxDropoutJob<T>;
+  using Params = SoftmaxDropoutParams<T>;
   const std::int64_t length = a.softmax.rows.length;
-  if (length > Job::kMostWarps * kFoldChunk) return false;
+  if (length > Params::kMostWarps * kFoldChunk) return false;
   const CurrentDevice current(execution.device.index);
-  const Job job = dropout_job<T>(a);
-  length <= kFoldChunk ? launch_short<false, V, false>(job, execution)
-                       : launch_block<false, ChunkShare<V, false>>(job, execution);
+  const Params params = dropout_params<T>(a);
+  length <= kFoldChunk ? launch_warp_rows<false, V, false>(params, execution)
+                       : launch_block<false, ChunkFragment<V, false>>(params, execution);
   execution.random_words = a.dropout.random_words;
   return true;
 }

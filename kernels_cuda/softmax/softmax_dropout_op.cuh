@@ -1,7 +1,7 @@
 // softmax_dropout in one launch: softmax's kernels, with dropout where probabilities are stored.
 //
 // Memory: x is read once, y written once, and probabilities and the mask where they are kept. A
-// lane has whole packs of a row, so the words that a pack draws are whole Philox blocks and its
+// lane has whole vectors of a row, so the words that a vector draws are whole Philox blocks and its
 // bits of mask a byte (of float32 half a byte, joined with a neighbour's by a shuffle): rows of a
 // multiple of eight elements. For 16-bit types the instructions are the limit, Philox's being a
 // third of them.
@@ -16,7 +16,7 @@ namespace twinops {
 
 // Rows follow one another without gaps in out and y; an element's place there is its logical index.
 template <class T>
-struct SoftmaxDropoutJob : SoftmaxJob<T, T> {
+struct SoftmaxDropoutParams : SoftmaxParams<T, T> {
   static constexpr int kMostWarps = 16;  // of a block: the draws take registers
 
   T* y;  // `out` is nullptr where probabilities are not kept
@@ -48,57 +48,58 @@ __device__ __forceinline__ void draw_words(bool draws, const PhiloxKeys& keys,
   }
 }
 
-// All lanes of the warp; `whole`: the pack is the row's.
+// All lanes of the warp; `whole`: the vector is the row's.
 template <int V, class T>
-__device__ __forceinline__ void store_kept(const SoftmaxDropoutJob<T>& job, std::int64_t i,
+__device__ __forceinline__ void store_kept(const SoftmaxDropoutParams<T>& params, std::int64_t i,
                                            bool whole, std::uint32_t bits) {
-  if (job.sink == DropoutWork::Sink::bits)
-    store_pack_mask<V, false>(job.mask_out, i / V, whole, bits);
-  else if (job.sink == DropoutWork::Sink::bytes)
-    store_pack_mask<V, true>(job.mask_out, i / V, whole, bits);
+  if (params.sink == DropoutWork::Sink::bits)
+    store_pack_mask<V, false>(params.mask_out, i / V, whole, bits);
+  else if (params.sink == DropoutWork::Sink::bytes)
+    store_pack_mask<V, true>(params.mask_out, i / V, whole, bits);
 }
 
 template <bool kLog, class S, class T, class F>
-__device__ __forceinline__ void store_share(const SoftmaxDropoutJob<T>& job, const S& share,
-                                            std::int64_t at, std::int64_t, F (&x)[S::kElements],
-                                            F row_max, F last) {
+__device__ __forceinline__ void store_fragment(const SoftmaxDropoutParams<T>& params,
+                                               const S& fragment, std::int64_t at, std::int64_t,
+                                               F (&x)[S::kElements], F row_max, F last) {
   static_assert(!kLog);
-  constexpr int V = S::kPack;
+  constexpr int V = S::kVector;
   const RowKind kind = kind_of_row(row_max);
   if (kind != RowKind::ordinary) {
 #pragma unroll
-    for (F& p : x) p = special_row<F>(kind, job.masked_is_zero, false);
+    for (F& p : x) p = special_row<F>(kind, params.masked_is_zero, false);
     last = F(1);
   }
-  const Sequence sequence = job.random.sequence();
+  const Sequence sequence = params.random.sequence();
 #pragma unroll
   for (int r = 0; r < S::kElements / V; ++r) {
-    const std::int64_t i = at + share.place(r);
-    const bool whole = share.whole(r);
+    const std::int64_t i = at + fragment.place(r);
+    const bool whole = fragment.whole(r);
     F values[V];
 #pragma unroll
     for (int e = 0; e < V; ++e) values[e] = x[r * V + e] * last;
     const Words<T, V> p = narrow_words<T, V, false>(values);
-    if (whole && job.out != nullptr) write_words(job.out + i, p);
-    widen_pack(Pack<T, V>{make_uint4(p.of[0], p.of[1], p.of[2], p.of[3])}, values);
+    if (whole && params.out != nullptr) write_words(params.out + i, p);
+    widen_vector(Vector<T, V>{make_uint4(p.of[0], p.of[1], p.of[2], p.of[3])}, values);
     PhiloxBlock<std::uint32_t> words[V / 4];
-    draw_words<V>(job.draws, job.keys, sequence, job.random.first + static_cast<std::uint64_t>(i),
-                  words);
+    draw_words<V>(params.draws, params.keys, sequence,
+                  params.random.first + static_cast<std::uint64_t>(i), words);
     std::uint32_t bits = 0;
 #pragma unroll
     for (int e = 0; e < V; ++e) {
-      const bool kept = words[e / 4].w[e % 4] < job.keep;
+      const bool kept = words[e / 4].w[e % 4] < params.keep;
       or_if(kept, bits, 1u << e);
-      values[e] = dropped_out(kept, values[e], job.keep_scale);
+      values[e] = dropped_out(kept, values[e], params.keep_scale);
     }
-    if (whole) write_words(job.y + i, narrow_words<T, V, false>(values));
-    store_kept<V>(job, i, whole, bits);
+    if (whole) write_words(params.y + i, narrow_words<T, V, false>(values));
+    store_kept<V>(params, i, whole, bits);
   }
   // The padding of the last word.
-  if (job.sink == DropoutWork::Sink::bits && share.left() > 0 && at + share.left() == job.elements)
-    for (std::int64_t byte = job.elements / 8 + share.lane(); byte < (job.elements + 31) / 32 * 4;
-         byte += S::kLanes)
-      static_cast<std::uint8_t*>(job.mask_out)[byte] = 0;
+  if (params.sink == DropoutWork::Sink::bits && fragment.left() > 0 &&
+      at + fragment.left() == params.elements)
+    for (std::int64_t byte = params.elements / 8 + fragment.lane();
+         byte < (params.elements + 31) / 32 * 4; byte += S::kLanes)
+      static_cast<std::uint8_t*>(params.mask_out)[byte] = 0;
 }
 
 }  // namespace twinops

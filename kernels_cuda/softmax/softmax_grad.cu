@@ -5,8 +5,8 @@ namespace twinops {
 
 template <>
 void run_cuda<SoftmaxGrad>(const SoftmaxGradArguments& arguments, Execution& execution) {
-  for_few_axes<kFewAxes>(arguments, [&](const SoftmaxGradArguments& part) {
-    if (!run_softmax_grad_across(false, part, execution)) run_softmax_grad<false>(part, execution);
+  split_axes<kKernelAxes>(arguments, [&](const SoftmaxGradArguments& part) {
+    if (!run_softmax_grad_strided(false, part, execution)) run_softmax_grad<false>(part, execution);
   });
 }
 

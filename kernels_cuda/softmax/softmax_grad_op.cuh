@@ -9,8 +9,12 @@
 
 namespace twinops {
 
-template <class In, class Out, int kAxes = kFewAxes>
-struct GradJob {
+// The operands of rows.
+inline constexpr int kDx = SoftmaxGradArguments::kDx, kY = SoftmaxGradArguments::kY,
+                     kDy = SoftmaxGradArguments::kDy;
+
+template <class In, class Out, int kAxes = kKernelAxes>
+struct GradParams {
   const In* y;
   const In* dy;
   const In* y_end;
@@ -20,7 +24,7 @@ struct GradJob {
   compute_t<In> scale;
 
   // The same of rows that lie along no more than one axis.
-  GradJob<In, Out, 1> in_one_axis() const {
+  GradParams<In, Out, 1> in_one_axis() const {
     return {y, dy, y_end, dy_end, dx, in_axes<1>(rows), scale};
   }
 };
@@ -54,29 +58,45 @@ class GreatestSize {
   std::uint32_t most_ = 0;  // as bits, of which those of a NaN are the greatest
 };
 
+// The sum of `count` neighbours, up to kOfLane * kWarp; every lane has it.
+template <int kOfLane, class F>
+__device__ __forceinline__ F join_sums(const F* sums, int count) {
+  F mine[kOfLane];
+#pragma unroll
+  for (int k = 0; k < kOfLane; ++k) {
+    const int i = kOfLane * (threadIdx.x % kWarp) + k;
+    mine[k] = i < count ? sums[i] : F(0);
+  }
+#pragma unroll
+  for (int left = kOfLane / 2; left > 0; left /= 2)
+#pragma unroll
+    for (int k = 0; k < left; ++k) mine[k] = mine[2 * k] + mine[2 * k + 1];
+  return fold_neighbours(mine[0]) + F(0);
+}
+
 // A lane's share of a chunk of y and dy, as it is stored; 0 beyond the row.
 template <class In, class S>
-struct GradShare {
+struct GradFragment {
   using F = compute_t<In>;
-  static constexpr int V = S::kPack, R = S::kElements / V;
-  Pack<In, V> y[R], dy[R];
+  static constexpr int V = S::kVector, R = S::kElements / V;
+  Vector<In, V> y[R], dy[R];
 
-  __device__ __forceinline__ void load(const S& share, const In* y_at, std::int64_t y_step,
+  __device__ __forceinline__ void load(const S& fragment, const In* y_at, std::int64_t y_step,
                                        const In* dy_at, std::int64_t dy_step) {
-    if (share.all_whole()) {
-      share.load_whole(y_at, y);
-      share.load_whole(dy_at, dy);
+    if (fragment.all_whole()) {
+      fragment.load_whole(y_at, y);
+      fragment.load_whole(dy_at, dy);
     } else {
-      share.load_checked(y_at, y_step, In{}, y);
-      share.load_checked(dy_at, dy_step, In{}, dy);
+      fragment.load_checked(y_at, y_step, In{}, y);
+      fragment.load_checked(dy_at, dy_step, In{}, dy);
     }
   }
-  // The first of V gradients of pack r, and the next ones.
+  // The first of V gradients of vector r, and the next ones.
   template <class Of>
   __device__ __forceinline__ void each(int r, Of&& of) const {
     F ys[V], dys[V];
-    widen_pack(y[r], ys);
-    widen_pack(dy[r], dys);
+    widen_vector(y[r], ys);
+    widen_vector(dy[r], dys);
 #pragma unroll
     for (int e = 0; e < V; ++e) of(e, ys[e], dys[e]);
   }
@@ -94,16 +114,16 @@ struct GradShare {
     if constexpr (V > 1 && sizeof(In) == 2) {
 #pragma unroll
       for (int r = 0; r < R; ++r) {
-        if constexpr (!kLog) forget_pack(y[r]);
-        forget_pack(dy[r]);
+        if constexpr (!kLog) make_vector_opaque(y[r]);
+        make_vector_opaque(dy[r]);
       }
     }
   }
-  template <bool kLog, bool kInTurn = false, bool kAnew = false, class Out>
-  __device__ __forceinline__ void store(const S& share, Out* at, std::int64_t step, F sum,
+  template <bool kLog, bool kInOrder = false, bool kRecompute = false, class Out>
+  __device__ __forceinline__ void store(const S& fragment, Out* at, std::int64_t step, F sum,
                                         F scale) const {
     const auto store_by = [&](auto&& grad_of) {
-      share.template store<false, kInTurn, kAnew>(at, step, [&](int r, F(&dx)[V]) {
+      fragment.template store<false, kInOrder, kRecompute>(at, step, [&](int r, F(&dx)[V]) {
         each(r, [&](int e, F y, F dy) { dx[e] = grad_of(y, dy); });
       });
     };

@@ -1,4 +1,4 @@
-// The tail of a row (row_tail.cuh) in the kernels of softmax_grad and log_softmax_grad.
+// The tail of a row (rows/remainder.cuh) in the kernels of softmax_grad and log_softmax_grad.
 #pragma once
 
 #include "kernels_cuda/rows/remainder.cuh"
@@ -6,30 +6,30 @@
 
 namespace twinops {
 
-template <class In, class Tail>
-class GradTail : RowTail<In, Tail> {
+template <class In, class RemainderFragment>
+class GradRemainder : RowRemainder<In, RemainderFragment> {
  public:
   using F = compute_t<In>;
-  using RowTail<In, Tail>::RowTail;
+  using RowRemainder<In, RemainderFragment>::RowRemainder;
 
   __device__ __forceinline__ void load(const In* y, const In* dy) {
-    if (mine_) of_lane_.load(share_, y, 1, dy, 1);
+    if (mine_) of_lane_.load(fragment_, y, 1, dy, 1);
   }
   template <bool kLog>
-  __device__ __forceinline__ void bring(F* part) const {
+  __device__ __forceinline__ void publish(F* part) const {
     if (!mine_) return;
     const F sum = of_lane_.template sum<kLog>();
-    if (share_.lane() == 0) *part = sum;
+    if (fragment_.lane() == 0) *part = sum;
   }
   template <bool kLog, class Out>
   __device__ __forceinline__ void store(Out* dx, F sum, F scale) const {
-    if (mine_) of_lane_.template store<kLog>(share_, dx, 1, sum, scale);
+    if (mine_) of_lane_.template store<kLog>(fragment_, dx, 1, sum, scale);
   }
 
  private:
-  using RowTail<In, Tail>::share_;
-  using RowTail<In, Tail>::mine_;
-  GradShare<In, Tail> of_lane_;
+  using RowRemainder<In, RemainderFragment>::fragment_;
+  using RowRemainder<In, RemainderFragment>::mine_;
+  GradFragment<In, RemainderFragment> of_lane_;
 };
 
 }  // namespace twinops

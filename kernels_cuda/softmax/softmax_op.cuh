@@ -1,5 +1,5 @@
 // What the kernels of softmax and log_softmax do with a lane's share of a chunk, once it is read
-// (softmax_load.cuh): weigh it, join it with the row's other chunks, and store what it becomes.
+// (softmax/load.cuh): weigh it, join it with the row's other chunks, and store what it becomes.
 #pragma once
 
 #include "kernels_cuda/rows/fold.cuh"
@@ -17,7 +17,7 @@ struct EveryElement {
 template <bool kKeepX, class S, class In, class F, class IsOfRow = EveryElement>
 __device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min, bool none = false,
                                    IsOfRow&& is_of_row = {}) {
-  constexpr int V = S::kPack, R = S::kElements / V;
+  constexpr int V = S::kVector, R = S::kElements / V;
   F s[V];
   const auto weigh_by = [&](auto&& weight_of) {  // and fold at once: all weights are too many
     if constexpr (kKeepX) {                      // place by place, which spills less where x stays
@@ -109,18 +109,18 @@ __device__ __forceinline__ SoftmaxPart<F> join_many(const SoftmaxPart<F>* parts,
 // chunk, which then becomes its weights, unless it is kept. Where the row's maximum is out of
 // reach, all begin again, with elements from which it is taken, the shift. none: the warp has no
 // chunk.
-template <bool kKeepX, class S, class Job, class F, class Load, class Join>
+template <bool kKeepX, class S, class Params, class F, class Load, class Join>
 __device__ __forceinline__ SoftmaxRow<F> settle(F (&x)[S::kElements], F& max, bool none,
                                                 Load&& load, Join&& join) {
   F shift = F(0);
 #pragma unroll 1
   while (true) {
     LaneRange<F> range = load(x);
-    if constexpr (kMeetsFar<Job>) range = moved<S>(range, shift, x);
+    if constexpr (kMeetsOutOfRange<Params>) range = moved<S>(range, shift, x);
     max = greatest_of_lanes<S::kLanes>(range.max);
-    const F sum = weigh<kKeepX, S, typename Job::In>(x, max, range.min, none);
+    const F sum = weigh<kKeepX, S, typename Params::In>(x, max, range.min, none);
     const SoftmaxRow<F> row = join(SoftmaxPart<F>{max, sum}, shift);
-    if (!kMeetsFar<Job> || kind_of_row(row.max) != RowKind::far) return row;
+    if (!kMeetsOutOfRange<Params> || kind_of_row(row.max) != RowKind::out_of_range) return row;
     shift = row.max;
   }
 }
@@ -133,51 +133,53 @@ __device__ __forceinline__ F last_of_chunk(SoftmaxRow<F> row, F max) {
 
 // Stores the same value, NaN or not, in all of a share. Rows that are not simple may well be masked
 // out throughout.
-template <class Job, class S, class F>
-__device__ __forceinline__ void store_special(const Job& job, const S& share, std::int64_t at,
-                                              std::int64_t step, F value) {
-  if constexpr (!Job::kSimple) {
-    if constexpr (kMaskInPacks<S>)
-      return share.store(job.out + at, step, [&](int, F(&y)[S::kPack]) {
+template <class Params, class S, class F>
+__device__ __forceinline__ void store_special(const Params& params, const S& fragment,
+                                              std::int64_t at, std::int64_t step, F value) {
+  if constexpr (!Params::kSimple) {
+    if constexpr (kMaskInVectors<S>)
+      return fragment.store(params.out + at, step, [&](int, F(&y)[S::kVector]) {
 #pragma unroll
-        for (int e = 0; e < S::kPack; ++e) y[e] = value;
+        for (int e = 0; e < S::kVector; ++e) y[e] = value;
       });
   }
-  fill_share(job.out + at, step, share.left(), share.lane(), S::kLanes,
-             narrow<typename Job::Out>(value));
+  fill_fragment(params.out + at, step, fragment.left(), fragment.lane(), S::kLanes,
+                narrow<typename Params::Out>(value));
 }
 
-// Stores a share of a row at out + at, of what value(r, x) gives for pack r: the row's elements
-// (kLog) or their weights. room: of Share::store_mostly_full(), which ragged shares take if there
-// is one.
-template <bool kLog, class S, class Job, class F, class Value, class Room = std::nullptr_t>
-__device__ __forceinline__ void store_values(const Job& job, S share, std::int64_t at,
+// Stores a share of a row at out + at, of what value(r, x) gives for vector r: the row's elements
+// (kLog) or their weights. room: of Share::store_mostly_full(), which unaligned shares take if
+// there is one.
+template <bool kLog, class S, class Params, class F, class Value, class Scratch = std::nullptr_t>
+__device__ __forceinline__ void store_values(const Params& params, S fragment, std::int64_t at,
                                              std::int64_t step, Value&& value, F row_max, F last,
-                                             Room room = nullptr) {
+                                             Scratch scratch = nullptr) {
   const RowKind kind = kind_of_row(row_max);
   if (kind != RowKind::ordinary) {
-    store_special(job, share, at, step, special_row<F>(kind, job.masked_is_zero, kLog));
-    share.cut_to(0);  // which goes on beside the others of its warp
+    store_special(params, fragment, at, step, special_row<F>(kind, params.masked_is_zero, kLog));
+    fragment.cut_to(0);  // which goes on beside the others of its warp
   }
-  const auto pack = [&](int r, F(&y)[S::kPack]) {
+  const auto vector = [&](int r, F(&y)[S::kVector]) {
     value(r, y);
 #pragma unroll
-    for (int e = 0; e < S::kPack; ++e) y[e] = kLog ? log_softmax(y[e], row_max, last) : y[e] * last;
+    for (int e = 0; e < S::kVector; ++e)
+      y[e] = kLog ? log_softmax(y[e], row_max, last) : y[e] * last;
   };
-  if constexpr (!std::is_null_pointer_v<Room>)
-    if constexpr (S::kRagged)
-      return share.template store_mostly_full<true>(job.out + at, pack, room);
-  share.template store<true>(job.out + at, step, pack);
+  if constexpr (!std::is_null_pointer_v<Scratch>)
+    if constexpr (S::kUnaligned)
+      return fragment.template store_mostly_full<true>(params.out + at, vector, scratch);
+  fragment.template store<true>(params.out + at, step, vector);
 }
-template <bool kLog, class S, class Job, class F, class Room = std::nullptr_t>
-__device__ __forceinline__ void store_share(const Job& job, const S& share, std::int64_t at,
-                                            std::int64_t step, const F (&x)[S::kElements],
-                                            F row_max, F last, Room room = nullptr) {
-  const auto value = [&](int r, F(&y)[S::kPack]) {
+template <bool kLog, class S, class Params, class F, class Scratch = std::nullptr_t>
+__device__ __forceinline__ void store_fragment(const Params& params, const S& fragment,
+                                               std::int64_t at, std::int64_t step,
+                                               const F (&x)[S::kElements], F row_max, F last,
+                                               Scratch scratch = nullptr) {
+  const auto value = [&](int r, F(&y)[S::kVector]) {
 #pragma unroll
-    for (int e = 0; e < S::kPack; ++e) y[e] = x[r * S::kPack + e];
+    for (int e = 0; e < S::kVector; ++e) y[e] = x[r * S::kVector + e];
   };
-  store_values<kLog>(job, share, at, step, value, row_max, last, room);
+  store_values<kLog>(params, fragment, at, step, value, row_max, last, scratch);
 }
 
 }  // namespace twinops

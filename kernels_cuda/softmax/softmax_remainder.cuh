@@ -1,4 +1,4 @@
-// The tail of a row (row_tail.cuh) in the kernels of softmax and log_softmax.
+// The tail of a row (rows/remainder.cuh) in the kernels of softmax and log_softmax.
 #pragma once
 
 #include "kernels_cuda/rows/remainder.cuh"
@@ -6,36 +6,38 @@
 
 namespace twinops {
 
-template <class In, class Tail>
-class SoftmaxTail : RowTail<In, Tail> {
+template <class In, class RemainderFragment>
+class SoftmaxRemainder : RowRemainder<In, RemainderFragment> {
  public:
   using F = compute_t<In>;
-  using RowTail<In, Tail>::RowTail;
+  using RowRemainder<In, RemainderFragment>::RowRemainder;
 
   __device__ __forceinline__ void load(const In* from) {
     if (!mine_) return;
-    Pack<In, 1> packs[Tail::kElements];
-    share_.load_whole_ones(from, 1, kPad<In>, packs);
-    range_ = widen_share<Tail>(packs, false, x_);
+    Vector<In, 1> vectors[RemainderFragment::kElements];
+    fragment_.load_whole_vectors(from, 1, kPad<In>, vectors);
+    range_ = widen_fragment<RemainderFragment>(vectors, false, x_);
   }
   // Its part of the row, from whose elements `shift` is taken.
   template <bool kLog>
-  __device__ __forceinline__ void bring(F shift, SoftmaxPart<F>* part) {
+  __device__ __forceinline__ void publish(F shift, SoftmaxPart<F>* part) {
     if (!mine_) return;
-    if constexpr (kHasFar<In>) range_ = moved<Tail>(range_, shift, x_);
+    if constexpr (kHasOutOfRange<In>) range_ = moved<RemainderFragment>(range_, shift, x_);
     max_ = greatest_of_lanes<kWarp>(range_.max);
-    const F sum = weigh<kLog, Tail, In>(x_, max_, range_.min);
-    if (share_.lane() == 0) *part = {max_, sum};
+    const F sum = weigh<kLog, RemainderFragment, In>(x_, max_, range_.min);
+    if (fragment_.lane() == 0) *part = {max_, sum};
   }
-  template <bool kLog, class Job>
-  __device__ __forceinline__ void store(const Job& job, std::int64_t at, SoftmaxRow<F> row) const {
-    if (mine_) store_share<kLog>(job, share_, at, 1, x_, row.max, last_of_chunk<kLog>(row, max_));
+  template <bool kLog, class Params>
+  __device__ __forceinline__ void store(const Params& params, std::int64_t at,
+                                        SoftmaxRow<F> row) const {
+    if (mine_)
+      store_fragment<kLog>(params, fragment_, at, 1, x_, row.max, last_of_chunk<kLog>(row, max_));
   }
 
  private:
-  using RowTail<In, Tail>::share_;
-  using RowTail<In, Tail>::mine_;
-  F x_[Tail::kElements], max_;
+  using RowRemainder<In, RemainderFragment>::fragment_;
+  using RowRemainder<In, RemainderFragment>::mine_;
+  F x_[RemainderFragment::kElements], max_;
   LaneRange<F> range_;
 };
 

@@ -1,8 +1,8 @@
-// Rows in few bytes of a launch's parameters. A launch should bring no more than kFewParameters
+// Rows in few bytes of a launch's parameters. A launch should bring no more than kSmallParameters
 // (2^18 floats in rows of 64 on an H100 5.0 us, and 5.7 with more), and with the sixteen axes that
 // rows may lie along two operands take 456. So kernels count along few: one where rows lie a stride
-// apart, else kFewAxes, or kSoftmaxAxes where the mask's rows are counted too. Rows along more take
-// a launch for each index of one of them.
+// apart, else kKernelAxes, or kSoftmaxAxes where the mask's rows are counted too. Rows along more
+// take a launch for each index of one of them.
 #pragma once
 
 #include <algorithm>
@@ -15,18 +15,18 @@
 
 namespace twinops {
 
-inline constexpr int kFewAxes = 4, kSoftmaxAxes = 3;
+inline constexpr int kKernelAxes = 4, kSoftmaxAxes = 3;
 
 // The same rows, which lie along no more than kAxes axes.
 template <int kAxes, int N, int kGiven>
 Rows<N, kAxes> in_axes(const Rows<N, kGiven>& rows) {
-  Rows<N, kAxes> few{rows.rows, rows.length, {}, {}};
-  std::copy_n(rows.step, N, few.step);
-  few.outer.rank = rows.outer.rank;
-  std::copy_n(rows.outer.size, rows.outer.rank, few.outer.size);
+  Rows<N, kAxes> result{rows.rows, rows.length, {}, {}};
+  std::copy_n(rows.step, N, result.step);
+  result.outer.rank = rows.outer.rank;
+  std::copy_n(rows.outer.size, rows.outer.rank, result.outer.size);
   for (int k = 0; k < N; ++k)
-    std::copy_n(rows.outer.stride[k], rows.outer.rank, few.outer.stride[k]);
-  return few;
+    std::copy_n(rows.outer.stride[k], rows.outer.rank, result.outer.stride[k]);
+  return result;
 }
 
 // What lies at `size` indexes of an axis from `begin` on: where that is in operand k of `outer`,
@@ -57,8 +57,8 @@ void take_part(Rows<N>& rows, int axis, std::int64_t size) {
 }
 inline SoftmaxArguments part_of(SoftmaxArguments a, int axis, std::int64_t begin,
                                 std::int64_t size) {
-  move_along(a.out, a.rows.outer, 0, size_of(a.types.out), axis, begin);
-  move_along(a.x, a.rows.outer, 1, size_of(a.types.in), axis, begin);
+  move_along(a.out, a.rows.outer, SoftmaxArguments::kOut, size_of(a.types.out), axis, begin);
+  move_along(a.x, a.rows.outer, SoftmaxArguments::kX, size_of(a.types.in), axis, begin);
   RowMask& mask = a.mask;
   move_along(mask.data, a.mask_outer, RowMask::kMask, mask.element(a.types.in), axis, begin);
   move_along(mask.lengths, a.mask_outer, RowMask::kLength, mask.wide_lengths ? 8 : 4, axis, begin);
@@ -69,9 +69,9 @@ inline SoftmaxArguments part_of(SoftmaxArguments a, int axis, std::int64_t begin
 }
 inline SoftmaxGradArguments part_of(SoftmaxGradArguments a, int axis, std::int64_t begin,
                                     std::int64_t size) {
-  move_along(a.dx, a.rows.outer, 0, size_of(a.types.out), axis, begin);
-  move_along(a.y, a.rows.outer, 1, size_of(a.types.in), axis, begin);
-  move_along(a.dy, a.rows.outer, 2, size_of(a.types.in), axis, begin);
+  move_along(a.dx, a.rows.outer, SoftmaxGradArguments::kDx, size_of(a.types.out), axis, begin);
+  move_along(a.y, a.rows.outer, SoftmaxGradArguments::kY, size_of(a.types.in), axis, begin);
+  move_along(a.dy, a.rows.outer, SoftmaxGradArguments::kDy, size_of(a.types.in), axis, begin);
   take_part(a.rows, axis, size);
   return a;
 }
@@ -79,25 +79,25 @@ inline SoftmaxGradArguments part_of(SoftmaxGradArguments a, int axis, std::int64
 // Calls launch(arguments) with all rows, or with parts that lie along kAxes axes: those of each
 // index of the shortest axis, and so on.
 template <int kAxes, class Arguments, class Launch>
-void for_few_axes(const Arguments& arguments, Launch&& launch) {
+void split_axes(const Arguments& arguments, Launch&& launch) {
   const auto& outer = arguments.rows.outer;
   if (outer.rank <= kAxes) return launch(arguments);
   const auto axis =
       static_cast<int>(std::min_element(outer.size, outer.size + outer.rank) - outer.size);
   for (std::int64_t i = 0; i < outer.size[axis]; ++i)
-    for_few_axes<kAxes>(part_of(arguments, axis, i, 1), launch);
+    split_axes<kAxes>(part_of(arguments, axis, i, 1), launch);
 }
 
 // With parts of fewer than 2^31 rows: halves of the longest axis, and so on.
 template <class Arguments, class Launch>
-void for_few_rows(const Arguments& arguments, Launch&& launch) {
+void split_rows(const Arguments& arguments, Launch&& launch) {
   const auto& outer = arguments.rows.outer;
   if (arguments.rows.rows >> 31 == 0) return launch(arguments);
   const auto axis =
       static_cast<int>(std::max_element(outer.size, outer.size + outer.rank) - outer.size);
   const std::int64_t size = outer.size[axis], half = size / 2;
-  for_few_rows(part_of(arguments, axis, 0, half), launch);
-  for_few_rows(part_of(arguments, axis, half, size - half), launch);
+  split_rows(part_of(arguments, axis, 0, half), launch);
+  split_rows(part_of(arguments, axis, half, size - half), launch);
 }
 
 }  // namespace twinops

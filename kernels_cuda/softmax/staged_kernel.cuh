@@ -1,6 +1,6 @@
 // softmax and log_softmax of short rows that begin anywhere, where they lie side by side
 // (staged_rows.cuh). Rows that their own lanes read from global memory have up to 16 edge elements
-// each, which for rows of a few packs is most of the work. Share of the copy rate on an H200, so
+// each, which for rows of a few vectors is most of the work. Share of the copy rate on an H200, so
 // and then staged: float16 10 columns 0.27 and 0.79, 33 0.40 and 1.00, 65 0.60 and 0.99, 129 0.82
 // and 0.96, 513 0.87 and 0.96; float32 3 columns 0.14 and 0.99, 10 0.43 and 0.99, 65 0.88 and 1.00.
 // A row has few lanes with many words each, up to 26: what is there once a lane (a row's ends, sums
@@ -24,100 +24,101 @@
 #pragma once
 
 #include "kernels_cuda/rows/staged_rows.cuh"
-#include "kernels_cuda/softmax/block_kernel.cuh"
 #include "kernels_cuda/softmax/mask_staged.cuh"
+#include "kernels_cuda/softmax/warp_kernel.cuh"
 
 namespace twinops {
 
 // Widens a lane's share of a row, of which the first `left` elements count.
 template <class S, class In, int V, int R, class F>
-__device__ __forceinline__ LaneRange<F> widen_staged(const S& share, int left,
-                                                     Pack<In, V> (&packs)[R],
+__device__ __forceinline__ LaneRange<F> widen_staged(const S& fragment, int left,
+                                                     Vector<In, V> (&vectors)[R],
                                                      F (&x)[S::kElements]) {
   F least = -kInfinity<F>;
   if constexpr (V == 2)
-    if (left == share.left()) {
-      Pack<In, V> padded[R];
+    if (left == fragment.left()) {
+      Vector<In, V> padded[R];
 #pragma unroll
-      for (int r = 0; r < R; ++r) padded[r] = packs[r];
-      share.pad(left, narrow<In>(kInfinity<F>), padded);
-      least = over_packs(padded, lesser_two<In>);
+      for (int r = 0; r < R; ++r) padded[r] = vectors[r];
+      fragment.pad(left, narrow<In>(kInfinity<F>), padded);
+      least = reduce_vectors(padded, lesser_two<In>);
     }
-  share.pad(left, kPad<In>, packs);
-  return {widen_share<S>(packs, false, x).max, least};
+  fragment.pad(left, kPad<In>, vectors);
+  return {widen_fragment<S>(vectors, false, x).max, least};
 }
 
 // The same of a row at `at` in shared memory, as it is.
 template <class S, class In, class F>
-__device__ __forceinline__ LaneRange<F> load_staged(const S& share, const In* at,
+__device__ __forceinline__ LaneRange<F> load_staged(const S& fragment, const In* at,
                                                     F (&x)[S::kElements]) {
-  Pack<In, S::kPack> packs[S::kElements / S::kPack];
-  share.load(at, packs);
-  return widen_staged(share, share.left(), packs, x);
+  Vector<In, S::kVector> vectors[S::kElements / S::kVector];
+  fragment.load(at, vectors);
+  return widen_staged(fragment, fragment.left(), vectors, x);
 }
 
 // Under a scale that is not 0, and of 16 bits perhaps a mask of bytes: as load_scaled() does it.
-template <class S, class Job, class F>
-__device__ __forceinline__ LaneRange<F> load_staged_scaled(const Job& job, const S& share, int left,
-                                                           const typename Job::In* at,
+template <class S, class Params, class F>
+__device__ __forceinline__ LaneRange<F> load_staged_scaled(const Params& params, const S& fragment,
+                                                           int left, const typename Params::In* at,
                                                            std::int64_t mask_at,
                                                            F (&x)[S::kElements]) {
-  using In = typename Job::In;
-  constexpr int V = S::kPack, R = S::kElements / V;
-  Pack<In, V> packs[R];
-  share.load(at, packs);
-  if (job.scale < F(0))
+  using In = typename Params::In;
+  constexpr int V = S::kVector, R = S::kElements / V;
+  Vector<In, V> vectors[R];
+  fragment.load(at, vectors);
+  if (params.scale < F(0))
 #pragma unroll
-    for (Pack<In, V>& pack : packs) turn_signs(pack);
+    for (Vector<In, V>& vector : vectors) negate_vector(vector);
   if constexpr (V == 2)
-    if (job.mask.kind == RowMask::Kind::excluded)
-      exclude_staged(share, static_cast<const std::uint8_t*>(job.mask.data) + mask_at, packs);
-  LaneRange<F> range = widen_staged(share, left, packs, x);
-  const F scale = abs(job.scale);
+    if (params.mask.kind == RowMask::Kind::excluded)
+      exclude_staged(fragment, static_cast<const std::uint8_t*>(params.mask.data) + mask_at,
+                     vectors);
+  LaneRange<F> range = widen_staged(fragment, left, vectors, x);
+  const F scale = abs(params.scale);
 #pragma unroll
   for (F& value : x) value = scaled(value, scale);
   return {scaled(range.max, scale), scaled(range.min, scale)};
 }
 
 // Under any scale and mask, of row r of all.
-template <class S, class Job, class F>
-__device__ __forceinline__ LaneRange<F> load_staged_masked(const Job& job, const S& share,
+template <class S, class Params, class F>
+__device__ __forceinline__ LaneRange<F> load_staged_masked(const Params& params, const S& fragment,
                                                            std::int64_t r,
-                                                           const typename Job::In* at,
+                                                           const typename Params::In* at,
                                                            F (&x)[S::kElements]) {
-  using In = typename Job::In;
-  constexpr int V = S::kPack, R = S::kElements / V;
-  const auto starts = row_starts(job.rows.outer, min(r, job.rows.rows - 1));
-  const auto left = static_cast<int>(job.mask.columns(starts.of + Job::kMask, job.rows.length));
-  const std::int64_t mask_at = starts.of[Job::kMask + RowMask::kMask];
-  if (job.mask.kind == RowMask::Kind::none ||
-      (V == 2 && job.mask.kind == RowMask::Kind::excluded && job.mask.step == 1))
-    return load_staged_scaled(job, share, left, at, mask_at, x);
-  Pack<In, V> packs[R];
-  share.load(at, packs);
-  if (job.mask.step == 1) {
-    mask_staged(share, job.mask, mask_at, job.scale, packs, x);
+  using In = typename Params::In;
+  constexpr int V = S::kVector, R = S::kElements / V;
+  const auto starts = row_starts(params.rows.outer, min(r, params.rows.rows - 1));
+  const auto left = static_cast<int>(params.mask.columns(starts.of + kMask, params.rows.length));
+  const std::int64_t mask_at = starts.of[kMask + RowMask::kMask];
+  if (params.mask.kind == RowMask::Kind::none ||
+      (V == 2 && params.mask.kind == RowMask::Kind::excluded && params.mask.step == 1))
+    return load_staged_scaled(params, fragment, left, at, mask_at, x);
+  Vector<In, V> vectors[R];
+  fragment.load(at, vectors);
+  if (params.mask.step == 1) {
+    mask_staged(fragment, params.mask, mask_at, params.scale, vectors, x);
   } else {
 #pragma unroll
-    for (int k = 0; k < R; ++k) widen_pack(packs[k], x + k * V);
-    mask_apart<In>(share, job.mask, mask_at, job.scale, left, x);
+    for (int k = 0; k < R; ++k) widen_vector(vectors[k], x + k * V);
+    mask_strided<In>(fragment, params.mask, mask_at, params.scale, left, x);
   }
   LaneRange<F> range{-kInfinity<F>, kInfinity<F>};
 #pragma unroll
   for (int i = 0; i < S::kElements; ++i) {
-    if (share.has(i))
+    if (fragment.has(i))
       range = {greatest_or_nan(range.max, x[i]), fmin(range.min, x[i])};
     else
       x[i] = -kInfinity<F>;
   }
-  if (left == share.left()) return range;
+  if (left == fragment.left()) return range;
 #pragma unroll
   for (int i = 0; i < S::kElements; ++i)
-    if (!is_below(share.element(i / V, i % V), left)) x[i] = -kInfinity<F>;
+    if (!is_below(fragment.element(i / V, i % V), left)) x[i] = -kInfinity<F>;
   return range_of(x);
 }
 
-// What store_share() asks a job for.
+// What store_fragment() asks a job for.
 template <class Out_>
 struct StagedOutput {
   using Out = Out_;
@@ -130,47 +131,47 @@ struct StagedOutput {
 // an H100 under a scale 0.80 and 0.95 of the copy rate, under a triangle 0.78 and 0.88; with 6 in
 // place of 7 257 columns under bytes have 0.65 in place of 0.71. Float32 loses by seven (33 columns
 // under numbers 0.70 to 0.62).
-template <class Job, class S>
+template <class Params, class S>
 constexpr int staged_blocks() {
-  if (!Job::kSimple && S::kPack == 2) return 7;
+  if (!Params::kSimple && S::kVector == 2) return 7;
   if (S::kElements <= 36) return S::kElements <= 32 ? kMostShortBlocks : 8;
   return S::kElements <= 44 ? 7 : 6;
 }
 
-// S: a StagedShare.
-template <bool kLog, class Job, class S>
-__global__ void __launch_bounds__(kShortThreads, (staged_blocks<Job, S>()))
-    softmax_staged_kernel(const __grid_constant__ Job job, const int rounds) {
-  using F = typename Job::F;
-  using In = typename Job::In;
-  TWINOPS_DYNAMIC_SHARED(memory);
-  const StagedBlock<S> block(job.rows, rounds);
-  const StagedRows<In> staged(memory, job.x + block.begin, block.count);
-  staged.fetch(job.x + block.begin);
+// S: a StagedFragment.
+template <bool kLog, class Params, class S>
+__global__ void __launch_bounds__(kShortThreads, (staged_blocks<Params, S>()))
+    softmax_staged_kernel(const __grid_constant__ Params params, const int rounds) {
+  using F = typename Params::F;
+  using In = typename Params::In;
+  TWINOPS_DYNAMIC_SHARED(smem);
+  const StagedBlock<S> block(params.rows, rounds);
+  const StagedRows<In> staged(smem, params.x + block.begin, block.count);
+  staged.fetch(params.x + block.begin);
   staged.wait();
 
-  const StagedOutput<typename Job::Out> here{staged.memory(), job.masked_is_zero};
+  const StagedOutput<typename Params::Out> here{staged.memory(), params.masked_is_zero};
 #pragma unroll 1
   for (int r = staged_row<S>(block.length); r < block.rows; r += kStagedRows<S>) {
     const int begin = staged.shift() + r * block.length;
-    const S share(begin, block.length, threadIdx.x % S::kLanes);
+    const S fragment(begin, block.length, threadIdx.x % S::kLanes);
     F x[S::kElements];
     LaneRange<F> range;
-    if constexpr (Job::kSimple)
-      range = load_staged(share, staged.memory() + begin, x);
+    if constexpr (Params::kSimple)
+      range = load_staged(fragment, staged.memory() + begin, x);
     else
-      range = load_staged_masked(job, share, block.first + r, staged.memory() + begin, x);
+      range = load_staged_masked(params, fragment, block.first + r, staged.memory() + begin, x);
     F max = greatest_of_lanes<S::kLanes>(range.max);
-    if (kMeetsFar<Job> && kind_of_row(max) == RowKind::far) {
+    if (kMeetsOutOfRange<Params> && kind_of_row(max) == RowKind::out_of_range) {
       range = moved<S>(range, max, x);
       max = F(0);
     }
-    const auto is_of_row = [&](int i) { return share.has(i); };
+    const auto is_of_row = [&](int i) { return fragment.has(i); };
     const F sum = weigh<kLog, S, In>(x, max, range.min, false, is_of_row);
     const auto row = finish_row<kLog, In>(SoftmaxPart<F>{max, sum});
-    store_share<kLog>(here, share, begin, 1, x, row.max, row.last);
+    store_fragment<kLog>(here, fragment, begin, 1, x, row.max, row.last);
   }
-  staged.store(job.out + block.begin);
+  staged.store(params.out + block.begin);
 }
 
 }  // namespace twinops

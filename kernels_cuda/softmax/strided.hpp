@@ -9,8 +9,9 @@
 namespace twinops {
 
 // Launches, and returns true, where the call is one for these kernels; else does nothing: masks and
-// scales, mixed types, rows whose elements lie side by side. Rows lie along up to kFewAxes axes.
-bool run_softmax_across(bool log, const SoftmaxArguments& arguments, Execution& execution);
-bool run_softmax_grad_across(bool log, const SoftmaxGradArguments& arguments, Execution& execution);
+// scales, mixed types, rows whose elements lie side by side. Rows lie along up to kKernelAxes axes.
+bool run_softmax_strided(bool log, const SoftmaxArguments& arguments, Execution& execution);
+bool run_softmax_grad_strided(bool log, const SoftmaxGradArguments& arguments,
+                              Execution& execution);
 
 }  // namespace twinops

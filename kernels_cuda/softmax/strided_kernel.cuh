@@ -1,13 +1,13 @@
-// The kernel of softmax and log_softmax over rows that lie across memory (across_rows.cuh). Rows of
-// up to a chunk, and of as many chunks as a block has warps for, stay in registers: read once,
-// written once. Longer rows are read twice, and their chunks' maxima and sums wait in shared
+// The kernel of softmax and log_softmax over rows that lie across memory (strided_rows/lanes.cuh).
+// Rows of up to a chunk, and of as many chunks as a block has warps for, stay in registers: read
+// once, written once. Longer rows are read twice, and their chunks' maxima and sums wait in shared
 // memory.
 //
 // In 16 bits instructions are the limit: 36 an element where a thread held 32 values, four rows
 // wide, of which half were joins, divisions and addresses; 20 with 64 values, two rows wide. Share
 // of the copy rate, float16's softmax of 21, 64, 128 and 1000 columns, inner 3136: 0.79, 0.71, 0.65
 // and 0.45 before, 0.97, 0.90, 0.85 and 0.68 now. The compiler has to know how many blocks are to
-// be at work (kBlocksAcross): 21 columns 0.79 without. Tried and left: 64 values four rows wide
+// be at work (kStridedBlocks): 21 columns 0.79 without. Tried and left: 64 values four rows wide
 // (0.74, 0.86, 0.79, 0.49), 48 values two wide (0.93, 0.81, 0.50, 0.41), blocks of 512 threads
 // (1000 columns 0.54), resident blocks that ask for the next rows by cp.async (0.85, 0.79, 0.70,
 // 0.60), addresses by one wide multiplication in place of two additions (64 columns 0.90 to 0.89,
@@ -21,38 +21,38 @@
 namespace twinops {
 
 template <class In_, class Out_>
-struct SoftmaxAcrossJob {
+struct StridedSoftmaxParams {
   using In = In_;
   using Out = Out_;
   using F = compute_t<In>;
 
   const In* x;
   Out* out;
-  Rows<2, kFewAxes> rows;
-  AcrossPlan plan;
+  Rows<2, kKernelAxes> rows;
+  StridedPlan plan;
   bool masked_is_zero;
 };
 
 // A block's shared memory: of the chunks at once, then, where a row has several, of the whole row.
 template <class F>
-struct SoftmaxAcrossRoom {
-  AcrossRoom<F> max, sum;
+struct StridedSoftmaxSmem {
+  StridedSmem<F> max, sum;
   SoftmaxPart<F>* parts;  // [row][chunk]
   SoftmaxRow<F>* of_row;
   F* shift;  // [row]: what is taken from every element
 
-  __host__ __device__ static constexpr std::size_t bytes(const AcrossPlan& plan, int V) {
+  __host__ __device__ static constexpr std::size_t bytes(const StridedPlan& plan, int V) {
     const std::size_t rows = static_cast<std::size_t>(plan.lanes()) * V;
     const std::size_t joined =
         plan.warps_log == 0 ? 0 : rows * (plan.warps() + 3) * plan.at_once * sizeof(F);
     const std::size_t of_rows = rows * ((plan.chunks + 1) * sizeof(SoftmaxPart<F>) + sizeof(F));
     return plan.chunks == 1 ? joined : joined + of_rows;
   }
-  __device__ __forceinline__ SoftmaxAcrossRoom(void* memory, const AcrossPlan& plan, int V,
-                                               int group) {
+  __device__ __forceinline__ StridedSoftmaxSmem(void* smem, const StridedPlan& plan, int V,
+                                                int group) {
     const int rows = plan.lanes() * V, each = rows * (plan.warps() + 3);
-    parts = static_cast<SoftmaxPart<F>*>(memory);
-    F* of_group = static_cast<F*>(memory);
+    parts = static_cast<SoftmaxPart<F>*>(smem);
+    F* of_group = static_cast<F*>(smem);
     if (plan.chunks > 1) {
       of_row = reinterpret_cast<SoftmaxRow<F>*>(parts + rows * plan.chunks);
       shift = reinterpret_cast<F*>(of_row + rows);
@@ -67,9 +67,9 @@ struct SoftmaxAcrossRoom {
 // What a row of one chunk takes of its sum, which one thread computes for all that hold the row.
 template <bool kLog, class In, int V, class F>
 struct FinishRow {
-  static constexpr bool kDear = kLog;
-  const AcrossPlan& plan;
-  const AcrossPlace<V>& of;
+  static constexpr bool kExpensive = kLog;
+  const StridedPlan& plan;
+  const StridedPlace<V>& of;
   const F (&max)[V];
   const F* max_of_rows;
 
@@ -87,57 +87,57 @@ struct FinishRow {
   }
   __device__ __forceinline__ F of_row(int row, F sum) const {
     F m = max_of_rows[row];
-    if (kind_of_row(m) == RowKind::far) m = F(0);
+    if (kind_of_row(m) == RowKind::out_of_range) m = F(0);
     return finish_row<kLog, In>(SoftmaxPart<F>{m, sum}).last;
   }
 };
 
 // A chunk of V rows in K registers each, the first kSure of which lie in the row. kShort: it is all
 // of the row.
-template <bool kLog, class Job, int V, int K, int kSure, bool kShort>
-struct ChunkAcross {
-  using In = typename Job::In;
-  using Out = typename Job::Out;
-  using F = typename Job::F;
+template <bool kLog, class Params, int V, int K, int kSure, bool kShort>
+struct StridedChunk {
+  using In = typename Params::In;
+  using Out = typename Params::Out;
+  using F = typename Params::F;
   static constexpr bool kTwo = sizeof(In) == 2 && V > 1;  // elements an instruction
   static constexpr bool kNormal = kTwo && kShort;         // looks for rows of normal weights
   F x[K][V];
-  rows_across_t<In, V> least;  // of each row's elements here; kNormal
-  int registers;               // that hold such
+  strided_rows_t<In, V> least;  // of each row's elements here; kNormal
+  int registers;                // that hold such
 
   // Gives the greatest of each row as well.
-  __device__ __forceinline__ void load(const AcrossPlan& plan, const AcrossPlace<V>& of,
+  __device__ __forceinline__ void load(const StridedPlan& plan, const StridedPlace<V>& of,
                                        const In* at, std::int64_t step, int left, F (&max)[V]) {
-    rows_across_t<In, V> packs[K];
-    load_across<kSure>(of, at, step, left, kPad<In>, packs);
+    strided_rows_t<In, V> vectors[K];
+    load_strided<kSure>(of, at, step, left, kPad<In>, vectors);
 #pragma unroll
-    for (int k = 0; k < K; ++k) widen_across(packs[k], x[k]);
+    for (int k = 0; k < K; ++k) widen_strided(vectors[k], x[k]);
     registers = of.registers(left);
     if constexpr (kTwo) {
-      rows_across_t<In, V> greatest = packs[0];
-      least = packs[0];
+      strided_rows_t<In, V> greatest = vectors[0];
+      least = vectors[0];
 #pragma unroll
       for (int k = 1; k < K; ++k)
 #pragma unroll
         for (int i = 0; i < V / 2; ++i) {
-          greatest.of[i] = greater_two<In>(greatest.of[i], packs[k].of[i]);
+          greatest.of[i] = greater_two<In>(greatest.of[i], vectors[k].of[i]);
           if (kNormal && (k < kSure || k < registers))
-            least.of[i] = lesser_two<In>(least.of[i], packs[k].of[i]);
+            least.of[i] = lesser_two<In>(least.of[i], vectors[k].of[i]);
         }
-      join_lanes_across(plan, greatest.of, greater_two<In>);
+      join_strided_lanes(plan, greatest.of, greater_two<In>);
 #pragma unroll
       for (std::uint32_t& two : greatest.of) two = greater_two<In>(two, two);  // one NaN
-      widen_across(greatest, max);
+      widen_strided(greatest, max);
     } else {
       find_greatest(max);
-      join_lanes_across(plan, max, [](F a, F b) { return greatest_or_nan(a, b); });
+      join_strided_lanes(plan, max, [](F a, F b) { return greatest_or_nan(a, b); });
     }
   }
   // Takes `by` from every element of a row.
   __device__ __forceinline__ void move(int v, F by) {
 #pragma unroll
     for (int k = 0; k < K; ++k) x[k][v] = x[k][v] - by;
-    if constexpr (kNormal) least = fill_across<V>(kPad<In>);  // looks no further
+    if constexpr (kNormal) least = fill_strided<V>(kPad<In>);  // looks no further
   }
   __device__ __forceinline__ void find_greatest(F (&max)[V]) const {
 #pragma unroll
@@ -160,7 +160,7 @@ struct ChunkAcross {
     };
     if constexpr (kNormal) {
       F magic[V], low[V];
-      widen_across(least, low);
+      widen_strided(least, low);
       bool normal = true;
 #pragma unroll
       for (int v = 0; v < V; ++v) {
@@ -178,15 +178,15 @@ struct ChunkAcross {
     weigh_by([&](int k, int v) { return weight<In>(x[k][v], scale[v]); });
   }
   // x becomes the row first: stores that reuse registers wait for those before them.
-  __device__ __forceinline__ void store(const Job& job, const AcrossPlace<V>& of, Out* at, int left,
-                                        const F (&max)[V], const F (&last)[V]) {
-    const std::int64_t step = job.rows.step[0];
+  __device__ __forceinline__ void store(const Params& params, const StridedPlace<V>& of, Out* at,
+                                        int left, const F (&max)[V], const F (&last)[V]) {
+    const std::int64_t step = params.rows.step[kOut];
 #pragma unroll
     for (int k = 0; k < K; ++k)
 #pragma unroll
       for (int v = 0; v < V; ++v)
         x[k][v] = kLog ? log_softmax(x[k][v], max[v], last[v]) : x[k][v] * last[v];
-    store_across<sizeof(F) == 4, kSure, V, K>(of, at, step, left, [&](int k, F(&y)[V]) {
+    store_strided<sizeof(F) == 4, kSure, V, K>(of, at, step, left, [&](int k, F(&y)[V]) {
 #pragma unroll
       for (int v = 0; v < V; ++v) y[v] = x[k][v];
     });
@@ -195,8 +195,8 @@ struct ChunkAcross {
     for (int v = 0; v < V; ++v) {
       const RowKind kind = kind_of_row(max[v]);
       if (kind != RowKind::ordinary)  // stored once more
-        fill_row_across(of, at + v, step, left,
-                        narrow<Out>(special_row<F>(kind, job.masked_is_zero, kLog)));
+        fill_strided_row(of, at + v, step, left,
+                         narrow<Out>(special_row<F>(kind, params.masked_is_zero, kLog)));
     }
   }
   __device__ __forceinline__ static bool all_ordinary(const F (&max)[V]) {
@@ -207,76 +207,76 @@ struct ChunkAcross {
   }
 };
 
-// Rows of up to a chunk, from x to out, which may be the same memory. Chunk: a ChunkAcross.
-template <bool kLog, class Chunk, class Job, int V>
-__device__ __forceinline__ void soften_across(const Job& job, const AcrossPlan& plan,
-                                              const AcrossPlace<V>& of,
-                                              const SoftmaxAcrossRoom<typename Job::F>& room,
-                                              const typename Job::In* x, typename Job::Out* out) {
-  using F = typename Job::F;
-  const int left = static_cast<int>(job.rows.length);
+// Rows of up to a chunk, from x to out, which may be the same memory. Chunk: a StridedChunk.
+template <bool kLog, class Chunk, class Params, int V>
+__device__ __forceinline__ void softmax_strided_rows(
+    const Params& params, const StridedPlan& plan, const StridedPlace<V>& of,
+    const StridedSoftmaxSmem<typename Params::F>& shared, const typename Params::In* x,
+    typename Params::Out* out) {
+  using F = typename Params::F;
+  const int left = static_cast<int>(params.rows.length);
   Chunk chunk;
   F max[V], last[V];
-  chunk.load(plan, of, x, job.rows.step[1], left, max);
-  join_warps_across(
-      plan, of, room.max, max, [](F a, F b) { return greatest_or_nan(a, b); }, JoinedAsItIs{});
+  chunk.load(plan, of, x, params.rows.step[kX], left, max);
+  join_strided_warps(
+      plan, of, shared.max, max, [](F a, F b) { return greatest_or_nan(a, b); }, NoFinish{});
   if (!Chunk::all_ordinary(max)) {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      if (kind_of_row(max[v]) != RowKind::far) continue;
+      if (kind_of_row(max[v]) != RowKind::out_of_range) continue;
       chunk.move(v, max[v]);
       max[v] = F(0);
     }
   }
   chunk.weigh(max, last);
   const auto add = [](F a, F b) { return a + b; };
-  join_lanes_across(plan, last, add);
-  join_warps_across(plan, of, room.sum, last, add,
-                    FinishRow<kLog, typename Job::In, V, F>{plan, of, max, room.max.joined});
-  chunk.store(job, of, out, left, max, last);
+  join_strided_lanes(plan, last, add);
+  join_strided_warps(plan, of, shared.sum, last, add,
+                     FinishRow<kLog, typename Params::In, V, F>{plan, of, max, shared.max.joined});
+  chunk.store(params, of, out, left, max, last);
 }
 
 // In K registers of a thread, the last kMaybe of which may lie beyond the row.
-template <bool kLog, class Job, int V, int K, int kMaybe, bool kMany>
-__global__ void __launch_bounds__(kThreadsAcross<kMany>,
-                                  kBlocksAcross<kMany, typename Job::F, V * K>)
-    softmax_across_kernel(const __grid_constant__ Job job) {
-  TWINOPS_DYNAMIC_SHARED(memory);
-  const AcrossPlan& plan = job.plan;
-  const AcrossPlace<V> of(plan, job.rows.rows, false);
-  const SoftmaxAcrossRoom<typename Job::F> room(memory, plan, V, of.group);
-  const RowStarts<2> starts = across_starts(plan, job.rows.outer, of.row);
-  soften_across<kLog, ChunkAcross<kLog, Job, V, K, K - kMaybe, true>>(
-      job, plan, of, room, job.x + starts.of[1], job.out + starts.of[0]);
+template <bool kLog, class Params, int V, int K, int kMaybe, bool kMany>
+__global__ void __launch_bounds__(kStridedThreads<kMany>,
+                                  kStridedBlocks<kMany, typename Params::F, V * K>)
+    softmax_strided_kernel(const __grid_constant__ Params params) {
+  TWINOPS_DYNAMIC_SHARED(smem);
+  const StridedPlan& plan = params.plan;
+  const StridedPlace<V> of(plan, params.rows.rows, false);
+  const StridedSoftmaxSmem<typename Params::F> shared(smem, plan, V, of.group);
+  const RowStarts<2> starts = strided_starts(plan, params.rows.outer, of.row);
+  softmax_strided_rows<kLog, StridedChunk<kLog, Params, V, K, K - kMaybe, true>>(
+      params, plan, of, shared, params.x + starts.of[kX], params.out + starts.of[kOut]);
 }
 
 // Rows of several chunks.
-template <bool kLog, class Job, int V, int K, bool kMany>
-__global__ void __launch_bounds__(kThreadsAcross<kMany>,
-                                  kBlocksAcross<kMany, typename Job::F, V * K>)
-    softmax_across_long_kernel(const __grid_constant__ Job job) {
-  using F = typename Job::F;
-  TWINOPS_DYNAMIC_SHARED(memory);
-  const AcrossPlan& plan = job.plan;
-  arrive_across(plan);
-  const AcrossPlace<V> of(plan, job.rows.rows, true);
+template <bool kLog, class Params, int V, int K, bool kMany>
+__global__ void __launch_bounds__(kStridedThreads<kMany>,
+                                  kStridedBlocks<kMany, typename Params::F, V * K>)
+    softmax_strided_chunks_kernel(const __grid_constant__ Params params) {
+  using F = typename Params::F;
+  TWINOPS_DYNAMIC_SHARED(smem);
+  const StridedPlan& plan = params.plan;
+  arrive_strided(plan);
+  const StridedPlace<V> of(plan, params.rows.rows, true);
   const int first = static_cast<int>(blockIdx.x % plan.blocks) * plan.at_once;  // chunk
-  const SoftmaxAcrossRoom<F> room(memory, plan, V, of.group);
-  const RowStarts<2> starts = across_starts(plan, job.rows.outer, of.row);
-  const auto left_at = [&](int c) { return left_of_chunk(job.rows.length, c); };
-  ChunkAcross<kLog, Job, V, K, 0, false> chunk;
+  const StridedSoftmaxSmem<F> shared(smem, plan, V, of.group);
+  const RowStarts<2> starts = strided_starts(plan, params.rows.outer, of.row);
+  const auto left_at = [&](int c) { return left_of_chunk(params.rows.length, c); };
+  StridedChunk<kLog, Params, V, K, 0, false> chunk;
   bool moved = false;
   const auto load = [&](int c, F(&max)[V]) {
-    chunk.load(plan, of, job.x + starts.of[1] + c * kFoldChunk * job.rows.step[1], job.rows.step[1],
-               left_at(c), max);
+    chunk.load(plan, of, params.x + starts.of[kX] + c * kFoldChunk * params.rows.step[kX],
+               params.rows.step[kX], left_at(c), max);
     if (!moved) return;
 #pragma unroll
-    for (int v = 0; v < V; ++v) chunk.move(v, room.shift[of.side * V + v]);
+    for (int v = 0; v < V; ++v) chunk.move(v, shared.shift[of.side * V + v]);
     chunk.find_greatest(max);
-    join_lanes_across(plan, max, [](F a, F b) { return greatest_or_nan(a, b); });
+    join_strided_lanes(plan, max, [](F a, F b) { return greatest_or_nan(a, b); });
   };
   const auto part_of = [&](int v, int c) -> SoftmaxPart<F>& {
-    return room.parts[(of.side * V + v) * plan.chunks + c];
+    return shared.parts[(of.side * V + v) * plan.chunks + c];
   };
 
   F row_max[V];
@@ -286,40 +286,40 @@ __global__ void __launch_bounds__(kThreadsAcross<kMany>,
       F max[V], sum[V];
       const auto add = [](F a, F b) { return a + b; };
       load(c, max);
-      join_warps_across(
-          plan, of, room.max, max, [](F a, F b) { return greatest_or_nan(a, b); }, JoinedAsItIs{});
+      join_strided_warps(
+          plan, of, shared.max, max, [](F a, F b) { return greatest_or_nan(a, b); }, NoFinish{});
       chunk.weigh(max, sum);
-      join_lanes_across(plan, sum, add);
-      join_warps_across(plan, of, room.sum, sum, add, JoinedAsItIs{});
-      if (c == first + of.group) wait_across(plan);
+      join_strided_lanes(plan, sum, add);
+      join_strided_warps(plan, of, shared.sum, sum, add, NoFinish{});
+      if (c == first + of.group) wait_strided(plan);
       if (of.warp == 0 && of.place == 0 && c < plan.chunks) {
 #pragma unroll
         for (int v = 0; v < V; ++v)
-          send_across(plan, &part_of(v, c), SoftmaxPart<F>{max[v], sum[v]});
+          send_strided(plan, &part_of(v, c), SoftmaxPart<F>{max[v], sum[v]});
       }
     }
     cluster_barrier(plan.blocks);
-    join_chunks_across<SoftmaxPart<F>>(
-        plan, plan.lanes() * V, [&](int row, int c) { return room.parts[row * plan.chunks + c]; },
+    join_strided_chunks<SoftmaxPart<F>>(
+        plan, plan.lanes() * V, [&](int row, int c) { return shared.parts[row * plan.chunks + c]; },
         [](SoftmaxPart<F> part) { return join_lanes(part); },
         [&](int row, SoftmaxPart<F> part) {
-          room.of_row[row] = finish_row<kLog, typename Job::In>(part);
+          shared.of_row[row] = finish_row<kLog, typename Params::In>(part);
         });
     __syncthreads();
-    bool far = false;
+    bool out_of_range = false;
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      row_max[v] = room.of_row[of.side * V + v].max;
-      far |= kind_of_row(row_max[v]) == RowKind::far;
+      row_max[v] = shared.of_row[of.side * V + v].max;
+      out_of_range |= kind_of_row(row_max[v]) == RowKind::out_of_range;
     }
-    if (__syncthreads_or(far) == 0) break;  // the same in every block of the cluster
+    if (__syncthreads_or(out_of_range) == 0) break;  // the same in every block of the cluster
     for (int row = threadIdx.x; row < plan.lanes() * V; row += blockDim.x) {
-      const F max = room.of_row[row].max;
-      room.shift[row] = kind_of_row(max) == RowKind::far ? max : F(0);
+      const F max = shared.of_row[row].max;
+      shared.shift[row] = kind_of_row(max) == RowKind::out_of_range ? max : F(0);
     }
     moved = true;
     cluster_barrier(plan.blocks);
-    arrive_across(plan);
+    arrive_strided(plan);
   }
 
 #pragma unroll 1
@@ -331,9 +331,10 @@ __global__ void __launch_bounds__(kThreadsAcross<kMany>,
     for (int v = 0; v < V; ++v) max[v] = part_of(v, c).max;
     if (!kLog && !kept) chunk.weigh(max, last);
 #pragma unroll
-    for (int v = 0; v < V; ++v) last[v] = last_of_chunk<kLog>(room.of_row[of.side * V + v], max[v]);
-    chunk.store(job, of, job.out + starts.of[0] + c * kFoldChunk * job.rows.step[0], left_at(c),
-                row_max, last);
+    for (int v = 0; v < V; ++v)
+      last[v] = last_of_chunk<kLog>(shared.of_row[of.side * V + v], max[v]);
+    chunk.store(params, of, params.out + starts.of[kOut] + c * kFoldChunk * params.rows.step[kOut],
+                left_at(c), row_max, last);
   }
 }
 

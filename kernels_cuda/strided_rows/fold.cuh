@@ -2,6 +2,8 @@
 // and over a row's chunks, in one block or a cluster of them.
 #pragma once
 
+#include <cooperative_groups.h>
+
 #include "kernels_cuda/rows/fold.cuh"
 #include "kernels_cuda/strided_rows/lanes.cuh"
 
@@ -26,15 +28,15 @@ __device__ __forceinline__ void fold_registers(F (&s)[V], Term&& term) {
 
 // Shared memory of the warps that share a chunk: what each has of every row, and what that makes.
 template <class F>
-struct AcrossRoom {
+struct StridedSmem {
   F* of_warps;  // [row][warp], a place between rows
   F* joined;    // [row]
 };
 
 // Joins what lanes have of the same rows, the upper half of the places to the lower one, and so on.
 template <int N, class X, class Join>
-__device__ __forceinline__ void join_lanes_across(const AcrossPlan& plan, X (&values)[N],
-                                                  Join&& join) {
+__device__ __forceinline__ void join_strided_lanes(const StridedPlan& plan, X (&values)[N],
+                                                   Join&& join) {
 #pragma unroll 1
   for (int mask = kWarp / 2; mask >= plan.lanes(); mask /= 2)
 #pragma unroll
@@ -42,42 +44,43 @@ __device__ __forceinline__ void join_lanes_across(const AcrossPlan& plan, X (&va
 }
 // Then what warps have. Every thread has finish of that, which one computes for all that hold the
 // row: finish.of_row(row's number in the tile, joined), or by_lanes(joined) where a warp holds all
-// of it. kDear: that is long, and one warp does it for all. All threads of the block.
+// of it. kExpensive: that is long, and one warp does it for all. All threads of the block.
 template <int V, class F, class Join, class Finish>
-__device__ __forceinline__ void join_warps_across(const AcrossPlan& plan, const AcrossPlace<V>& of,
-                                                  AcrossRoom<F> room, F (&v)[V], Join&& join,
-                                                  Finish&& finish) {
-  constexpr bool kDear = std::remove_cvref_t<Finish>::kDear;
+__device__ __forceinline__ void join_strided_warps(const StridedPlan& plan,
+                                                   const StridedPlace<V>& of, StridedSmem<F> shared,
+                                                   F (&v)[V], Join&& join, Finish&& finish) {
+  constexpr bool kExpensive = std::remove_cvref_t<Finish>::kExpensive;
   if (plan.warps_log == 0) return finish.by_lanes(v);
   const int warps = plan.warps(), rows = plan.lanes() * V, pitch = warps + 1;
   if (of.place == 0) {
 #pragma unroll
-    for (int e = 0; e < V; ++e) room.of_warps[(of.side * V + e) * pitch + of.warp] = v[e];
+    for (int e = 0; e < V; ++e) shared.of_warps[(of.side * V + e) * pitch + of.warp] = v[e];
   }
   __syncthreads();
 #pragma unroll 1
   for (int i = of.warp * kWarp; i < rows * warps; i += warps * kWarp) {
     const int j = i + static_cast<int>(threadIdx.x) % kWarp, row = j >> plan.warps_log;
     F x = F(0);
-    if (row < rows) x = room.of_warps[row * pitch + (j & (warps - 1))];
+    if (row < rows) x = shared.of_warps[row * pitch + (j & (warps - 1))];
 #pragma unroll 1
     for (int mask = warps / 2; mask > 0; mask /= 2)
       x = join(x, __shfl_xor_sync(kAllLanes, x, mask));
-    if ((j & (warps - 1)) == 0 && row < rows) room.joined[row] = kDear ? x : finish.of_row(row, x);
+    if ((j & (warps - 1)) == 0 && row < rows)
+      shared.joined[row] = kExpensive ? x : finish.of_row(row, x);
   }
   __syncthreads();
-  if constexpr (kDear) {
+  if constexpr (kExpensive) {
     for (int row = threadIdx.x; row < rows; row += blockDim.x)
-      room.joined[row] = finish.of_row(row, room.joined[row]);
+      shared.joined[row] = finish.of_row(row, shared.joined[row]);
     __syncthreads();
   }
 #pragma unroll
-  for (int e = 0; e < V; ++e) v[e] = room.joined[of.side * V + e];
+  for (int e = 0; e < V; ++e) v[e] = shared.joined[of.side * V + e];
 }
 
-// What join_warps_across() finishes with where nothing is to be done.
-struct JoinedAsItIs {
-  static constexpr bool kDear = false;
+// What join_strided_warps() finishes with where nothing is to be done.
+struct NoFinish {
+  static constexpr bool kExpensive = false;
   template <class F, int V>
   __device__ __forceinline__ void by_lanes(F (&)[V]) const {}
   template <class F>
@@ -88,18 +91,18 @@ struct JoinedAsItIs {
 
 // Parts of chunks go to every block of the cluster. arrive(): once before, as early as can be, so
 // that all blocks are known to be there.
-__device__ __forceinline__ void arrive_across(const AcrossPlan& plan) {
+__device__ __forceinline__ void arrive_strided(const StridedPlan& plan) {
 #if __CUDA_ARCH__ >= 900
   if (plan.blocks > 1) cluster_arrive_relaxed();
 #endif
 }
-__device__ __forceinline__ void wait_across(const AcrossPlan& plan) {
+__device__ __forceinline__ void wait_strided(const StridedPlan& plan) {
 #if __CUDA_ARCH__ >= 900
   if (plan.blocks > 1) cluster_wait();
 #endif
 }
 template <class Part>
-__device__ __forceinline__ void send_across(const AcrossPlan& plan, Part* place, Part part) {
+__device__ __forceinline__ void send_strided(const StridedPlan& plan, Part* place, Part part) {
 #if __CUDA_ARCH__ >= 900
   if (plan.blocks > 1) {
 #pragma unroll 1
@@ -114,8 +117,8 @@ __device__ __forceinline__ void send_across(const AcrossPlan& plan, Part* place,
 // The rows of a tile, one a warp, whose chunks' parts have come to shared memory; up to kWarp *
 // kWarp chunks. of_chunk(row, chunk) gives a part, join(part of each lane) what they make.
 template <class Part, class OfChunk, class Join, class Take>
-__device__ __forceinline__ void join_chunks_across(const AcrossPlan& plan, int rows,
-                                                   OfChunk&& of_chunk, Join&& join, Take&& take) {
+__device__ __forceinline__ void join_strided_chunks(const StridedPlan& plan, int rows,
+                                                    OfChunk&& of_chunk, Join&& join, Take&& take) {
   const int lane = threadIdx.x % kWarp;
 #pragma unroll 1
   for (int row = static_cast<int>(threadIdx.x) / kWarp; row < rows;

@@ -20,18 +20,18 @@ namespace twinops {
 
 // V rows of one thread at one element: words, or an element.
 template <class T, int V>
-struct RowsAcross {
+struct StridedRows {
   using type = Words<T, V>;
 };
 template <class T>
-struct RowsAcross<T, 1> {
+struct StridedRows<T, 1> {
   using type = T;
 };
 template <class T, int V>
-using rows_across_t = typename RowsAcross<T, V>::type;
+using strided_rows_t = typename StridedRows<T, V>::type;
 
 template <class T, int V>
-__device__ __forceinline__ rows_across_t<T, V> read_across(const T* from) {
+__device__ __forceinline__ strided_rows_t<T, V> read_strided(const T* from) {
   if constexpr (V == 1) {
     return *from;
   } else {
@@ -39,7 +39,7 @@ __device__ __forceinline__ rows_across_t<T, V> read_across(const T* from) {
   }
 }
 template <int V, class T>
-__device__ __forceinline__ rows_across_t<T, V> fill_across(T value) {
+__device__ __forceinline__ strided_rows_t<T, V> fill_strided(T value) {
   if constexpr (V == 1) {
     return value;
   } else {
@@ -51,16 +51,16 @@ __device__ __forceinline__ rows_across_t<T, V> fill_across(T value) {
   }
 }
 template <class T>
-__device__ __forceinline__ void widen_across(T element, compute_t<T> (&x)[1]) {
+__device__ __forceinline__ void widen_strided(T element, compute_t<T> (&x)[1]) {
   x[0] = widen(element);
 }
 template <class T, int V>
-__device__ __forceinline__ void widen_across(const Words<T, V>& words, compute_t<T> (&x)[V]) {
+__device__ __forceinline__ void widen_strided(const Words<T, V>& words, compute_t<T> (&x)[V]) {
   widen_words(words, x);
 }
 // kNumbers: y is no NaN, or the canonical one where the hardware keeps it so.
 template <bool kNumbers, class T, int V>
-__device__ __forceinline__ void write_across(T* to, compute_t<T> (&y)[V]) {
+__device__ __forceinline__ void write_strided(T* to, compute_t<T> (&y)[V]) {
   if constexpr (V == 1)
     *to = narrow<T>(y[0]);
   else if constexpr (Words<T, V>::kCount == 1)
@@ -84,7 +84,7 @@ __device__ __forceinline__ F pick_row(const F (&values)[N], int index) {
 
 // Where a thread is: which rows are its own, and which elements of a chunk.
 template <int V>
-struct AcrossPlace {
+struct StridedPlace {
   int side;             // its lanes' number among those side by side
   int place;            // ... and along the row
   int warp;             // of those that share a chunk
@@ -94,7 +94,8 @@ struct AcrossPlace {
   int first, step_log;  // element of register k: first + (k << step_log)
 
   // `several`: whether rows have several chunks.
-  __device__ __forceinline__ AcrossPlace(const AcrossPlan& plan, std::int64_t rows, bool several) {
+  __device__ __forceinline__ StridedPlace(const StridedPlan& plan, std::int64_t rows,
+                                          bool several) {
     const int lane = threadIdx.x % kWarp, number = static_cast<int>(threadIdx.x) / kWarp;
     side = lane & (plan.lanes() - 1);
     place = lane >> plan.lanes_log;
@@ -108,7 +109,7 @@ struct AcrossPlace {
     step_log = plan.warps_log + 5 - plan.lanes_log;
   }
   // In a warp that has tile number `tile` of `rows` to itself.
-  __device__ __forceinline__ AcrossPlace(const AcrossPlan& plan, int tile, int rows) {
+  __device__ __forceinline__ StridedPlace(const StridedPlan& plan, int tile, int rows) {
     const int lane = threadIdx.x % kWarp;
     side = lane & (plan.lanes() - 1);
     first = place = lane >> plan.lanes_log;
@@ -131,9 +132,9 @@ __device__ __forceinline__ int left_of_chunk(std::int64_t length, int c) {
 
 // row_starts(), with one multiplication in place of the division that most rows take.
 template <int N, int kAxes>
-__device__ __forceinline__ RowStarts<N> across_starts(const AcrossPlan& plan,
-                                                      const Layout<N, kAxes>& outer,
-                                                      std::uint32_t row) {
+__device__ __forceinline__ RowStarts<N> strided_starts(const StridedPlan& plan,
+                                                       const Layout<N, kAxes>& outer,
+                                                       std::uint32_t row) {
   RowStarts<N> starts;
 #pragma unroll
   for (int k = 0; k < N; ++k) starts.of[k] = 0;
@@ -154,12 +155,12 @@ __device__ __forceinline__ RowStarts<N> across_starts(const AcrossPlan& plan,
 // K registers of V rows, from `at` on, elements `step` apart, `left` of which are the row's: the
 // first kSure registers' are, in any case.
 template <int kSure, int V, int K, class T>
-__device__ __forceinline__ void load_across(const AcrossPlace<V>& of, const T* at,
-                                            std::int64_t step, int left, T pad,
-                                            rows_across_t<T, V> (&packs)[K]) {
+__device__ __forceinline__ void load_strided(const StridedPlace<V>& of, const T* at,
+                                             std::int64_t step, int left, T pad,
+                                             strided_rows_t<T, V> (&vectors)[K]) {
   if (!of.inside) {
 #pragma unroll
-    for (int k = 0; k < K; ++k) packs[k] = fill_across<V>(pad);
+    for (int k = 0; k < K; ++k) vectors[k] = fill_strided<V>(pad);
     return;
   }
   const int registers = of.registers(left);
@@ -167,15 +168,15 @@ __device__ __forceinline__ void load_across(const AcrossPlace<V>& of, const T* a
   step <<= of.step_log;
 #pragma unroll
   for (int k = 0; k < K; ++k) {
-    if (k >= kSure) packs[k] = fill_across<V>(pad);
-    if (k < kSure || k < registers) packs[k] = read_across<T, V>(at);
+    if (k >= kSure) vectors[k] = fill_strided<V>(pad);
+    if (k < kSure || k < registers) vectors[k] = read_strided<T, V>(at);
     at += step;
   }
 }
 // Stores value(k, y) in the same places.
 template <bool kNumbers, int kSure, int V, int K, class T, class Value>
-__device__ __forceinline__ void store_across(const AcrossPlace<V>& of, T* at, std::int64_t step,
-                                             int left, Value&& value) {
+__device__ __forceinline__ void store_strided(const StridedPlace<V>& of, T* at, std::int64_t step,
+                                              int left, Value&& value) {
   if (!of.inside) return;
   const int registers = of.registers(left);
   at += of.first * step;
@@ -185,15 +186,15 @@ __device__ __forceinline__ void store_across(const AcrossPlace<V>& of, T* at, st
     if (k < kSure || k < registers) {
       compute_t<T> y[V];
       value(k, y);
-      write_across<kNumbers>(at, y);
+      write_strided<kNumbers>(at, y);
     }
     at += step;
   }
 }
 // Stores `value` in the same places of one of the rows. It is rare.
 template <int V, class T>
-__device__ __forceinline__ void fill_row_across(const AcrossPlace<V>& of, T* at, std::int64_t step,
-                                                int left, T value) {
+__device__ __forceinline__ void fill_strided_row(const StridedPlace<V>& of, T* at,
+                                                 std::int64_t step, int left, T value) {
   if (!of.inside) return;
   const int registers = of.registers(left);
   at += of.first * step;

@@ -1,5 +1,5 @@
-// How rows that lie across memory (across_rows.cuh) are shared out: which rows those are, and how
-// lanes, warps and blocks divide them.
+// How rows that lie across memory (strided_rows/lanes.cuh) are shared out: which rows those are,
+// and how lanes, warps and blocks divide them.
 #pragma once
 
 #include <type_traits>
@@ -12,14 +12,14 @@ namespace twinops {
 
 // A tile is `lanes` * V rows. Where these have several chunks, the blocks of a cluster share them,
 // each of which has `at_once` at a time. Tiles whose rows are one warp's stand several in a block.
-struct AcrossPlan {
-  int lanes_log;     // 2^: lanes of a warp that lie side by side
-  int warps_log;     // 2^: warps that share a chunk
-  int at_once;       // chunks of a block
-  int chunks;        // of a row
-  int blocks;        // of a tile: the cluster
-  int tiles;         // of a block
-  Divider by_inner;  // by the size of the innermost of the rows' axes
+struct StridedPlan {
+  int lanes_log;        // 2^: lanes of a warp that lie side by side
+  int warps_log;        // 2^: warps that share a chunk
+  int at_once;          // chunks of a block
+  int chunks;           // of a row
+  int blocks;           // of a tile: the cluster
+  int tiles;            // of a block
+  FastDivide by_inner;  // by the size of the innermost of the rows' axes
 
   TWINOPS_INLINE int lanes() const { return 1 << lanes_log; }
   TWINOPS_INLINE int warps() const { return 1 << warps_log; }
@@ -29,14 +29,14 @@ struct AcrossPlan {
   TWINOPS_INLINE int threads() const { return tiles * at_once * warps() * kWarp; }
 };
 
-inline constexpr std::int64_t kMostRowsAcross = 1 << 30;
-inline constexpr std::int64_t kMostChunksAcross = kWarp * kWarp;
+inline constexpr std::int64_t kMaxStridedRows = 1 << 30;
+inline constexpr std::int64_t kMaxStridedChunks = kWarp * kWarp;
 
 // Whether neighbouring rows of every operand lie closer than a row's own elements.
 template <int N, int kAxes>
-bool lies_across(const Rows<N, kAxes>& rows) {
+bool are_strided(const Rows<N, kAxes>& rows) {
   const int last = rows.outer.rank - 1;
-  if (last < 0 || rows.rows > kMostRowsAcross) return false;
+  if (last < 0 || rows.rows > kMaxStridedRows) return false;
   const auto magnitude = [](std::int64_t x) { return x < 0 ? -x : x; };
   for (int k = 0; k < N; ++k)
     if (magnitude(rows.outer.stride[k][last]) >= magnitude(rows.step[k])) return false;
@@ -45,14 +45,14 @@ bool lies_across(const Rows<N, kAxes>& rows) {
 
 // Whether a call is one for these kernels, as far as its rows and types say.
 template <int N, int kAxes>
-bool goes_across(const Rows<N, kAxes>& rows, const TypePair& types) {
+bool is_strided_call(const Rows<N, kAxes>& rows, const TypePair& types) {
   return rows.rows > 0 && rows.length > 0 && types.in == types.out &&
-         rows.length <= kMostChunksAcross * kFoldChunk && lies_across(rows);
+         rows.length <= kMaxStridedChunks * kFoldChunk && are_strided(rows);
 }
 
 // Whether V neighbouring rows move as one.
 template <int N, int kAxes>
-bool moves_as_one(const Rows<N, kAxes>& rows, const RowMemory (&memory)[N], int V) {
+bool moves_in_vectors(const Rows<N, kAxes>& rows, const OperandMemory (&memory)[N], int V) {
   const int last = rows.outer.rank - 1;
   bool yes = rows.outer.size[last] % V == 0;
   for (int k = 0; k < N; ++k) {
@@ -67,29 +67,29 @@ bool moves_as_one(const Rows<N, kAxes>& rows, const RowMemory (&memory)[N], int 
 // Threads that hold many values, more than 128 bytes of what is computed with, are few in a block,
 // and the compiler is told how many blocks are to be at work. F: of the values.
 template <class F, int kValues>
-inline constexpr bool kManyAcross = kValues * sizeof(F) > 128;
+inline constexpr bool kHoldsMany = kValues * sizeof(F) > 128;
 template <bool kMany>
-inline constexpr int kThreadsAcross = kMany ? 256 : 1024;
+inline constexpr int kStridedThreads = kMany ? 256 : 1024;
 template <bool kMany, class F, int kValues>
-inline constexpr int kBlocksAcross = !kMany                       ? 1
-                                     : !kManyAcross<F, kValues>   ? 4
-                                     : kValues * sizeof(F) <= 192 ? 3
-                                                                  : 2;
+inline constexpr int kStridedBlocks = !kMany                       ? 1
+                                      : !kHoldsMany<F, kValues>    ? 4
+                                      : kValues * sizeof(F) <= 192 ? 3
+                                                                   : 2;
 
 // For threads that hold K elements of each of V rows of `element` bytes. Rows side by side are as
 // wide as 128 bytes, or fewer where that leaves a block small enough for two to be at work.
 template <bool kMany = false, int N, int kAxes>
-AcrossPlan plan_across(const Rows<N, kAxes>& rows, int K, int V, int element, int device) {
+StridedPlan plan_strided(const Rows<N, kAxes>& rows, int K, int V, int element, int device) {
   constexpr int kWide = 128, kNarrow = 64;
-  constexpr int kMostWarps = kThreadsAcross<kMany> / kWarp, kWarps = std::min(16, kMostWarps);
+  constexpr int kMostWarps = kStridedThreads<kMany> / kWarp, kWarps = std::min(16, kMostWarps);
   const auto log2_at_least = [](std::int64_t n) {
     int log = 0;
     while (std::int64_t{1} << log < n) ++log;
     return log;
   };
-  AcrossPlan plan{};
+  StridedPlan plan{};
   const std::int64_t length = rows.length, inner = rows.outer.size[rows.outer.rank - 1];
-  plan.by_inner = Divider(inner);  // above 1: other axes are left out
+  plan.by_inner = FastDivide(inner);  // above 1: other axes are left out
   plan.chunks = static_cast<int>((length + kFoldChunk - 1) / kFoldChunk);
   plan.at_once = plan.blocks = 1;
   const std::int64_t chunk = std::min<std::int64_t>(length, kFoldChunk);
@@ -108,10 +108,10 @@ AcrossPlan plan_across(const Rows<N, kAxes>& rows, int K, int V, int element, in
       take(bytes);
       return plan.warps() <= warps;
     };
-    const int few = kMany ? 3 * K / 4 : K;  // of the registers: then more warps are at work
+    const int preferred = kMany ? 3 * K / 4 : K;  // of the registers: then more warps are at work
     bool done = false;
     if constexpr (kMany) {
-      for (const int registers : {few, K})
+      for (const int registers : {preferred, K})
         for (const int bytes : {kWide, kNarrow, kNarrow / 2})
           done = done || ((V > 1 || bytes >= kNarrow) && in_warp(bytes, registers));
       done = done || in(kNarrow, kMostWarps);
@@ -121,7 +121,7 @@ AcrossPlan plan_across(const Rows<N, kAxes>& rows, int K, int V, int element, in
     }
     if (!done) take(kNarrow / 2);
     // A thread's registers come first.
-    while (plan.lanes_log < 5 && few * plan.places() / 2 >= chunk) ++plan.lanes_log;
+    while (plan.lanes_log < 5 && preferred * plan.places() / 2 >= chunk) ++plan.lanes_log;
     plan.tiles = plan.warps_log == 0 ? kShortThreads / kWarp : 1;
     return plan;
   }
@@ -147,28 +147,30 @@ AcrossPlan plan_across(const Rows<N, kAxes>& rows, int K, int V, int element, in
 // Calls launch(how many of K registers a thread takes) for rows of up to a chunk: kStep, or two,
 // three or more of these, a number that the compiler knows.
 template <int K, int kStep, int kRegisters = kStep, class Launch>
-void with_registers_across(const AcrossPlan& plan, std::int64_t length, Launch&& launch) {
+void with_strided_registers(const StridedPlan& plan, std::int64_t length, Launch&& launch) {
   if constexpr (kRegisters < K)
     if (length > std::int64_t{plan.warps()} * plan.places() * kRegisters)
-      return with_registers_across<K, kStep, kRegisters + kStep>(plan, length, launch);
+      return with_strided_registers<K, kStep, kRegisters + kStep>(plan, length, launch);
   launch(std::integral_constant<int, kRegisters>{});
 }
 
-inline unsigned blocks_across(const AcrossPlan& plan, std::int64_t rows, int V) {
+inline unsigned strided_blocks(const StridedPlan& plan, std::int64_t rows, int V) {
   const std::int64_t of_block = std::int64_t{plan.lanes()} * V * plan.tiles;
   return static_cast<unsigned>((rows + of_block - 1) / of_block * plan.blocks);
 }
 
 // Launches over tiles of `lanes` * V rows; false, and nothing is done, where a block has not got
 // the shared memory, or the device no room for a cluster.
-template <class Kernel, class Job>
-bool launch_tiles(Kernel kernel, const Job& job, int V, std::size_t shared, Execution& execution) {
-  if (!has_room(shared, execution.device.index)) return false;
-  if (job.plan.blocks > 1 && active_clusters(kernel, static_cast<unsigned>(job.plan.threads()),
-                                             shared, job.plan.blocks, execution.device.index) == 0)
+template <class Kernel, class Params>
+bool launch_tiles(Kernel kernel, const Params& params, int V, std::size_t shared,
+                  Execution& execution) {
+  if (!fits_shared_memory(shared, execution.device.index)) return false;
+  if (params.plan.blocks > 1 &&
+      active_clusters(kernel, static_cast<unsigned>(params.plan.threads()), shared,
+                      params.plan.blocks, execution.device.index) == 0)
     return false;
-  launch_rows(execution, kernel, blocks_across(job.plan, job.rows.rows, V),
-              static_cast<unsigned>(job.plan.threads()), shared, job.plan.blocks, job);
+  launch_rows(execution, kernel, strided_blocks(params.plan, params.rows.rows, V),
+              static_cast<unsigned>(params.plan.threads()), shared, params.plan.blocks, params);
   return true;
 }
 

@@ -1,5 +1,5 @@
-// Rows that lie across memory and do not move as one (across_rows.cuh), on their way through a
-// block's shared memory. A plane is what the rows that lie side by side hold, one run of memory
+// Rows that lie across memory and do not move as one (strided_rows/lanes.cuh), on their way through
+// a block's shared memory. A plane is what the rows that lie side by side hold, one run of memory
 // from [n, 0, 0] to [n, length, inner]; a block has a few. What travels is 16 bytes at a time
 // whatever the inner size (staged_rows.cuh), and a warp has rows to itself.
 //
@@ -34,11 +34,11 @@ struct StagedPlanes {
   // Calls f(place, start) for the rows of each tile, one after the other for a warp. start: where
   // this lane's row begins, from `begin` on.
   template <class F>
-  __device__ __forceinline__ void for_each_tile(const AcrossPlan& plan, F&& f) const {
+  __device__ __forceinline__ void for_each_tile(const StridedPlan& plan, F&& f) const {
 #pragma unroll 1
     for (int tile = threadIdx.x / kWarp; tile << plan.lanes_log < rows;
          tile += kShortThreads / kWarp) {
-      const AcrossPlace<1> of(plan, tile, rows);
+      const StridedPlace<1> of(plan, tile, rows);
       const auto n = static_cast<int>(plan.by_inner.quotient(of.row));
       f(of, n * (plane - inner) + static_cast<int>(of.row));
     }
@@ -67,9 +67,9 @@ bool are_planes(const Rows<N, kAxes>& rows, std::int64_t bytes, const void* cons
 
 // For threads that hold K elements of a row, which has no more than a warp holds.
 template <int N, int kAxes>
-AcrossPlan plan_planes(const Rows<N, kAxes>& rows, int K) {
-  AcrossPlan plan{};
-  plan.by_inner = Divider(rows.outer.size[rows.outer.rank - 1]);
+StridedPlan plan_planes(const Rows<N, kAxes>& rows, int K) {
+  StridedPlan plan{};
+  plan.by_inner = FastDivide(rows.outer.size[rows.outer.rank - 1]);
   plan.chunks = plan.at_once = plan.blocks = plan.tiles = 1;
   plan.lanes_log = 5;
   while (rows.length > std::int64_t{K} * plan.places()) --plan.lanes_log;
@@ -89,16 +89,16 @@ int planes_of_block(const Rows<N, kAxes>& rows, std::int64_t bytes, int device) 
 
 // Launches kernel(job, planes), which has `operands` in shared memory; false, and nothing is done,
 // where a block has not got it.
-template <class Job>
-bool launch_planes_of(void (*kernel)(Job, int), const Job& job, int planes, int operands,
+template <class Params>
+bool launch_planes_of(void (*kernel)(Params, int), const Params& params, int planes, int operands,
                       Execution& execution) {
-  const std::int64_t rows = planes * job.rows.outer.size[job.rows.outer.rank - 1];
+  const std::int64_t rows = planes * params.rows.outer.size[params.rows.outer.rank - 1];
   const std::size_t shared =
       static_cast<std::size_t>(operands) *
-      StagedRows<typename Job::In>::bytes(static_cast<std::size_t>(rows * job.rows.length));
-  if (!has_room(shared, execution.device.index)) return false;
-  launch_rows(execution, kernel, grid_of((job.rows.rows + rows - 1) / rows), kShortThreads, shared,
-              1, job, planes);
+      StagedRows<typename Params::In>::bytes(static_cast<std::size_t>(rows * params.rows.length));
+  if (!fits_shared_memory(shared, execution.device.index)) return false;
+  launch_rows(execution, kernel, grid_of((params.rows.rows + rows - 1) / rows), kShortThreads,
+              shared, 1, params, planes);
   return true;
 }
 

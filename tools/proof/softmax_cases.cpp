@@ -162,8 +162,8 @@ void add_real(Cases& cases, DLDataType type, const Values& values) {
 }
 
 // Rows of so many chunks that a GPU's blocks meet in global memory
-// (kernels_cuda/rows/team_scope.cuh): just above what a cluster has room for, up to and beyond the
-// largest team, more rows than teams.
+// (kernels_cuda/rows/cooperative_scope.cuh): just above what a cluster has room for, up to and
+// beyond the largest team, more rows than teams.
 void add_teams(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{2, (1 << 18) + 8}}, values, type, type);
   cases.add({{2, (1 << 19) + 1}}, values, type, type);

@@ -13,9 +13,9 @@ namespace twinops {
 inline emulator::Block& block_now() { return emulator::Block::now(); }
 
 #define TWINOPS_DYNAMIC_SHARED(name) unsigned char* const name = block_now().shared()
-inline int lane_anew() { return static_cast<int>(block_now().lane()); }
-inline unsigned thread_anew() { return threadIdx.x; }
-inline unsigned block_anew() { return blockIdx.x; }
+inline int reload_lane() { return static_cast<int>(block_now().lane()); }
+inline unsigned reload_thread() { return threadIdx.x; }
+inline unsigned reload_block() { return blockIdx.x; }
 
 inline void or_if(bool condition, std::uint32_t& bits, std::uint32_t bit) {
   if (condition) bits |= bit;

@@ -1,7 +1,7 @@
-// Rows that a team of a GPU's blocks works on (kernels_cuda/rows/team_board.cuh), and rows that are
-// dealt round all of them (kernels_cuda/rows/tile_scheduler.cuh), both of which take scratch
-// memory: the bits are those that come without it, whatever the memory held, at every replay of a
-// capture, and beside another such call.
+// Rows that a team of a GPU's blocks works on (kernels_cuda/rows/cooperative_exchange.cuh), and
+// rows that are dealt round all of them (kernels_cuda/rows/tile_scheduler.cuh), both of which take
+// scratch memory: the bits are those that come without it, whatever the memory held, at every
+// replay of a capture, and beside another such call.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,0 +1,94 @@
+// The kernel of softmax_grad and log_softmax_grad of long rows: a cluster of blocks a row. y and dy
+// stay in shared memory as far as they fit; the rest of the row is read twice, the second time
+// mostly from L2.
+#pragma once
+
+#include "kernels_cuda/rows/offsets.cuh"
+#include "kernels_cuda/rows/two_pass.cuh"
+#include "kernels_cuda/softmax/softmax_grad_op.cuh"
+
+namespace twinops {
+
+template <class F>
+struct alignas(16) TwoPassGradSmem {  // then: chunks of y and dy that wait
+  F of_units[kTwoPassUnits];
+  F groups[kTwoPassUnits / kWarp];
+  F trees[kTwoPassWarps][WarpTree<F>::kLevels];
+};
+
+template <bool kLog, class In, class Out, class S>
+__global__ void __launch_bounds__(kTwoPassWarps* kWarp)
+    grad_two_pass_kernel(const __grid_constant__ GradParams<In, Out> params,
+                         const TwoPassPlan plan) {
+  using F = compute_t<In>;
+  constexpr int V = S::kVector, R = S::kElements / V;
+  TWINOPS_DYNAMIC_SHARED(smem);
+  auto& shared = *reinterpret_cast<TwoPassGradSmem<F>*>(smem);
+  F* const sums = shared.of_units;
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
+  const int rank = static_cast<int>(blockIdx.x % plan.blocks);
+  const int first_unit = warp * plan.blocks + rank, unit_step = warps * plan.blocks;
+  const std::int64_t length = params.rows.length, row_step = gridDim.x / plan.blocks;
+  const std::int64_t* const step = params.rows.step;
+  auto* const mine = reinterpret_cast<Vector<In, V>*>(smem + sizeof(TwoPassGradSmem<F>)) +
+                     static_cast<std::int64_t>(warp) * plan.stashed * 2 * R * kWarp + lane;
+
+  cluster_barrier(plan.blocks);  // nobody's memory is written before he is there
+  for (std::int64_t r = blockIdx.x / plan.blocks; r < params.rows.rows; r += row_step) {
+    const RowStarts<3> starts = row_starts(params.rows.outer, r);
+    GradFragment<In, S> of_lane;
+    const auto at = [&](int k, std::int64_t c) { return starts.of[k] + c * kFoldChunk * step[k]; };
+    const auto fragment_of = [&](std::int64_t c) {
+      return S(params.y + at(kY, c),
+               static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk})), lane);
+    };
+    const auto load_chunk = [&](std::int64_t c) {
+      of_lane.load(fragment_of(c), params.y + at(kY, c), step[kY], params.dy + at(kDy, c),
+                   step[kDy]);
+    };
+    const auto reduce_chunk = [&](std::int64_t c, int seen) {
+      load_chunk(c);
+      if (seen < plan.stashed) {
+#pragma unroll
+        for (int i = 0; i < R; ++i) {
+          mine[((seen * R + i) * 2 + 0) * kWarp] = of_lane.y[i];
+          mine[((seen * R + i) * 2 + 1) * kWarp] = of_lane.dy[i];
+        }
+      }
+      return of_lane.template sum<kLog>();
+    };
+    int seen = 0;
+    for (int u = first_unit; u < plan.units; u += unit_step) {
+      if (plan.unit == 1) {
+        publish_part(sums + u, reduce_chunk(u, seen++), plan.blocks);
+        continue;
+      }
+      WarpTree<F> tree(shared.trees[warp]);
+      const std::int64_t end = min((u + 1) * plan.unit, plan.chunks);
+      for (std::int64_t c = u * plan.unit; c < end; ++c) tree.add(reduce_chunk(c, seen++));
+      publish_part(sums + u, tree.total(), plan.blocks);
+    }
+    cluster_barrier(plan.blocks);
+    const F sum = join_by_block(sums, plan.units, shared.groups, join_sums<1, F>);
+    seen = 0;
+    for (int u = first_unit; u < plan.units; u += unit_step) {
+      const std::int64_t end = min((u + 1) * plan.unit, plan.chunks);
+      for (std::int64_t c = u * plan.unit; c < end; ++c, ++seen) {
+        if (seen < plan.stashed) {
+#pragma unroll
+          for (int i = 0; i < R; ++i) {
+            of_lane.y[i] = mine[((seen * R + i) * 2 + 0) * kWarp];
+            of_lane.dy[i] = mine[((seen * R + i) * 2 + 1) * kWarp];
+          }
+        } else {
+          load_chunk(c);
+        }
+        of_lane.template store<kLog>(fragment_of(c), params.dx + at(kDx, c), step[kDx], sum,
+                                     params.scale);
+      }
+    }
+    cluster_barrier(plan.blocks);  // before the next row's sums come
+  }
+}
+
+}  // namespace twinops

@@ -1,0 +1,35 @@
+// The kernel of softmax_grad and log_softmax_grad of short rows: up to a chunk, 2^k lanes a row,
+// several rows a warp (rows/warp_scope.cuh). y and dy are read once, dx is written once.
+#pragma once
+
+#include "kernels_cuda/rows/offsets.cuh"
+#include "kernels_cuda/rows/warp_scope.cuh"
+#include "kernels_cuda/softmax/softmax_grad_op.cuh"
+
+namespace twinops {
+
+template <bool kLog, class In, class Out, class S>
+__global__ void __launch_bounds__(kShortThreads)
+    grad_warp_kernel(const __grid_constant__ GradParams<In, Out> params) {
+  using F = compute_t<In>;
+  constexpr int G = S::kLanes;
+  constexpr int kRows = kShortThreads / G;  // of a block
+  const int lane = threadIdx.x % G;
+  const int first = threadIdx.x / kWarp * (kWarp / G);  // of the warp, whose lanes stay together
+  const std::int64_t* const step = params.rows.step;
+  for (std::int64_t base = std::int64_t{blockIdx.x} * kRows + first; base < params.rows.rows;
+       base += std::int64_t{gridDim.x} * kRows) {
+    const std::int64_t r = base + threadIdx.x % kWarp / G;
+    const int left = r < params.rows.rows ? static_cast<int>(params.rows.length) : 0;
+    const RowStarts<3> starts = row_starts(params.rows.outer, r);
+    const S fragment(params.y + starts.of[kY], left, lane);
+    GradFragment<In, S> of_lane;
+    of_lane.load(fragment, params.y + starts.of[kY], step[kY], params.dy + starts.of[kDy],
+                 step[kDy]);
+    const F sum = of_lane.template sum<kLog>() + F(0);
+    of_lane.template store<kLog>(fragment, params.dx + starts.of[kDx], step[kDx], sum,
+                                 params.scale);
+  }
+}
+
+}  // namespace twinops
