@@ -66,7 +66,7 @@ def check_shell(document, snippet):
             check(document, f"preset {preset}", preset in presets)
 
 
-documents = [*root.glob("*.md"), *root.glob("docs/**/*.md")]
+documents = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob(".github/*.md")]
 for document in documents:
     text = document.read_text()
     prose = fenced.sub("", text)
