@@ -4,6 +4,7 @@ backticks, scripts and presets named in shell snippets. Arguments: the project's
 
 import glob
 import json
+import os
 import pathlib
 import re
 import sys
@@ -61,7 +62,7 @@ def check_shell(document, snippet):
     for line in snippet.splitlines():
         command = line.split("#")[0].split()
         if command and re.match(r"(scripts|\.ci)/", command[0]):
-            check(document, f"command {command[0]}", (root / command[0]).stat().st_mode & 0o111)
+            check(document, f"command {command[0]}", os.access(root / command[0], os.X_OK))
         for preset in re.findall(r"--preset[ =](\S+)", line) + re.findall(r"build/([\w-]+)", line):
             check(document, f"preset {preset}", preset in presets)
 

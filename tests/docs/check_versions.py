@@ -34,6 +34,7 @@ expect_equal(
         ("CMakeLists.txt", r"^project\(twinops VERSION ([\d.]+)"),
         ("CHANGELOG.md", r"^## ([\d.]+)"),
         ("CITATION.cff", r"^version: ([\d.]+)"),
+        ("docs/versions.md", r"^\| ([\d.]+)[^|]*\| \d+ \| \d+ \|$"),
     ],
 )
 expect_equal(
@@ -42,6 +43,7 @@ expect_equal(
         ("CMakeLists.txt", r"^set\(TWINOPS_ABI_VERSION (\d+)\)"),
         ("include/twinops/twinops.h", r"^#define TWINOPS_ABI_VERSION (\d+)"),
         ("python/twinops/_native.py", r"^ABI_VERSION = (\d+)"),
+        ("docs/versions.md", r"^\| [\d.]+[^|]*\| (\d+) \| \d+ \|$"),
     ],
 )
 expect_equal(
@@ -49,6 +51,7 @@ expect_equal(
     [
         ("docs/numerics.md", r"^Contract version: \*\*(\d+)\*\*"),
         ("CHANGELOG.md", r"^- Numeric contract, version (\d+)"),
+        ("docs/versions.md", r"^\| [\d.]+[^|]*\| \d+ \| (\d+) \|$"),
     ],
 )
 print("\n".join(wrong))
