@@ -64,7 +64,7 @@ struct Outside {
 const std::vector<Outside> kOutside = {
     {"a header of CUDA's",
      {"cuda", "curand", "cub/", "nv/", "cooperative_groups"},
-     {"kernels_cuda", "numerics/float16.hpp", "tests", "benchmarks"}},
+     {"kernels_cuda", "numerics/float16.hpp", "tests", "benchmarks", "examples/softmax_steps"}},
     {"a host framework's header",
      {"torch/", "ATen/", "c10/", "paddle/", "xla/", "tvm/", "onnxruntime", "tensorflow/",
       "Python.h", "pybind11"},

@@ -160,3 +160,33 @@ def lists(data):
                             "s",
                         )
     return picture
+
+
+def steps(data):
+    """Bars: GB/s of each step of examples/softmax_steps, a group for each length of a row."""
+    copy = float(data.about["copy GB/s"])
+    columns = list(dict.fromkeys(r["columns"] for r in data.rows))
+    names = list(dict.fromkeys(r["step"] for r in data.rows))
+    width, step, left = 1000, 24, 130
+    picture = Picture(
+        width,
+        104 + step * len(names) + 30,
+        "softmax of float32 in five steps: GB/s",
+        f"{data.source()}. The line is the rate of a copy, {copy:.0f} GB/s: memory allows no more.",
+    )
+    room = (width - left - 30) / len(columns)
+    for k, length in enumerate(columns):
+        x = left + k * room
+        scale = (room - 62) / copy
+        picture.text(x, 82, f"{length} columns", "p")
+        picture.line(x + copy * scale, 88, x + copy * scale, 96 + step * len(names), "one")
+        for i, name in enumerate(names):
+            y = 94 + step * i
+            if k == 0:
+                picture.text(left - 12, y + 12, name, "", "end")
+            for row in data.where(step=name, columns=length):
+                rate = float(row["gbps"])
+                picture.bar(x, y, rate * scale, 16, "a" if "twinops" in name else "b")
+                edge = copy if rate > 0.75 * copy else rate
+                picture.text(x + edge * scale + 6, y + 13, f"{rate:.0f}", "s")
+    return picture

@@ -10,6 +10,7 @@
 //   5 twinops     the row stays in registers: one read; and the sum has one order, docs/softmax.md
 //
 // usage: softmax_steps [columns...]
+// README.md beside this file goes through the steps.
 #include <cuda_runtime.h>
 
 #include <algorithm>
