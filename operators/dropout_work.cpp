@@ -124,7 +124,7 @@ DropoutWork read_dropout_work(const Call& call, const DropoutNames& names, const
   const auto logical = row_major(x), x_strides = strides_of(x);
   const auto residual_strides = residual != nullptr ? strides_of(*residual) : Strides(x.rank, 0);
   if (!collapse<DropoutWork::kOperands>(
-          work.walk, x.rank, x.shape,
+          work.layout, x.rank, x.shape,
           {logical.data(), y.strides.data(), x_strides.data(), bias_strides.data(),
            residual_strides.data(), draws.draw.data(), draws.row.data()}))
     call.refuse(call.where(names.x),

@@ -30,12 +30,12 @@ struct FlatDropout {
   RandomArguments random;
 };
 
-// Any elements: where they are not flat, `walk` says where element i lies.
+// Any elements: where they are not flat, `layout` says where element i lies.
 struct DropoutWork : FlatDropout {
   Type type;
   bool flat;
   enum Operand { kLogical, kY, kX, kBias, kResidual, kDraw, kRow, kOperands };
-  Layout<kOperands> walk;      // in the logical order of elements
+  Layout<kOperands> layout;    // in the logical order of elements
   std::uint64_t random_words;  // that the call reserves
 };
 

@@ -13,7 +13,7 @@ RandomFill read_random_fill(const Call& call, const char* name) {
   fill.flat = out.contiguous && fill.random.consecutive;
   const Strides logical = row_major(out), strides = strides_of(out);
   if (!collapse<RandomFill::kOperands>(
-          fill.walk, out.rank, out.shape,
+          fill.layout, out.rank, out.shape,
           {logical.data(), strides.data(), draws.draw.data(), draws.row.data()}))
     call.refuse(call.where(name),
                 "its strides need more than " + std::to_string(kMaxAxes) + " axes");

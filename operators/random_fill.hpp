@@ -13,11 +13,11 @@ struct FlatFill {
   RandomArguments random;
 };
 
-// Any elements: where they are not flat, `walk` says where element i lies.
+// Any elements: where they are not flat, `layout` says where element i lies.
 struct RandomFill : FlatFill {
   bool flat;
   enum Operand { kLogical, kOut, kDraw, kRow, kOperands };
-  Layout<kOperands> walk;
+  Layout<kOperands> layout;
 };
 
 // Reads and checks all of a call whose output is `name`.

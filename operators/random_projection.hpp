@@ -16,7 +16,8 @@ struct Projection {
   const void* x;
   void* y;
   std::int64_t rows, terms, outputs;
-  Layout<2> outer;  // where rows begin: operand 0 is y, operand 1 is x
+  enum Operand { kY, kX, kOperands };
+  Layout<kOperands> outer;  // where rows begin
   std::int64_t y_step, x_step;
   bool backward;
   std::uint32_t words;  // that give +1, and that give -1

@@ -20,7 +20,8 @@ class TensorList {
     void* out;
     std::int64_t elements;  // > 0
     Type type;
-    Layout<2> layout;  // operand 0 is out, operand 1 is x
+    enum Operand { kOut, kX, kOperands };
+    Layout<kOperands> layout;
   };
 
   // Reads arguments `x` and `out`, which the call keeps. Refuses lists of different length, members

@@ -88,7 +88,7 @@ template __global__ void grad_strided_chunks_kernel<true, HalfStridedGradParams,
     const __grid_constant__ HalfStridedGradParams);
 template void launch_dropout<float16, true, true>(const DropoutWork&, cudaStream_t);
 template void launch_dropout<float, false, false>(const DropoutWork&, cudaStream_t);
-template void launch_grad_sums<float16, PackSource::contiguous>(const GradSumsLaunch&, void*, void*,
+template void launch_bias_grad<float16, MaskSource::contiguous>(const BiasGradParams&, void*, void*,
                                                                 cudaStream_t);
 template void fill_on_cuda<true>(const RandomFill&, Execution&);
 

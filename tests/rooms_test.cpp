@@ -217,7 +217,9 @@ TEST(Rooms, TheCheckFindsWrongArrows) {
   EXPECT_EQ(count("numerics/a.hpp", "#include \"scalar.hpp\"\n"), 1u);
   EXPECT_EQ(count("numerics/a.hpp", "#include \"../operators/call.hpp\"\n"), 2u);
   EXPECT_EQ(count("kernels_cuda/rows/a.cuh", "#include \"kernels_cuda/softmax/mask.cuh\"\n"), 1u);
-  EXPECT_EQ(count("kernels_cuda/random/a.cuh", "#include \"kernels_cuda/dropout/run.cuh\"\n"), 1u);
+  EXPECT_EQ(count("kernels_cuda/random/a.cuh",
+                  "#include \"kernels_cuda/dropout/contiguous_octet.cuh\"\n"),
+            1u);
   EXPECT_EQ(count("kernels_cuda/surprise/a.cuh", "#include \"kernels_cuda/rows/fold.cuh\"\n"), 1u);
   EXPECT_EQ(count("kernels_cuda/device.cu", "#include \"kernels_cuda/rows/fold.cuh\"\n"), 1u);
   EXPECT_EQ(count("kernels_cpu/isa/a.hpp", "#include \"kernels_cpu/simd/vec.hpp\"\n"), 1u);

@@ -33,11 +33,11 @@ TWINOPS_INLINE std::uint64_t draw_mask_word(WideSequence<Isa>& sequence, std::ui
 
 // The masks of consecutive steps.
 template <class Isa>
-class MaskSource {
+class MaskReader {
  public:
   using Source = DropoutWork::Source;
 
-  TWINOPS_INLINE MaskSource(const DropoutWork& work, const Sequence& sequence, std::int64_t begin)
+  TWINOPS_INLINE MaskReader(const DropoutWork& work, const Sequence& sequence, std::int64_t begin)
       : work_(work),
         sequence_(sequence),
         by_vectors_(work.source == Source::draw && work.random.consecutive &&
@@ -228,14 +228,14 @@ TWINOPS_INLINE const T* bias_step(const DropoutWork& work, std::int64_t column, 
 // Steps of a range in one run, two at a time, x alone, the mask drawn by vectors of words: what
 // dropout mostly is. Returns where it ended.
 template <class Isa, class T, bool kStores>
-TWINOPS_INLINE std::int64_t drawn_steps(const DropoutWork& work, MaskSource<Isa>& source,
+TWINOPS_INLINE std::int64_t drawn_steps(const DropoutWork& work, MaskReader<Isa>& masks,
                                         std::int64_t i, std::int64_t end, Writing writing) {
   const compute_vec<T, Isa> scale(static_cast<compute_t<T>>(work.scale));
   const KeepRange keep = work.keep;
   const T* x = static_cast<const T*>(work.x);
   T* y = static_cast<T*>(work.y);
   for (; i + 2 * kStep <= end; i += 2 * kStep) {
-    const auto words = source.template next_words<2 * kStep>();
+    const auto words = masks.template next_words<2 * kStep>();
 #pragma GCC unroll 2
     for (int step = 0; step < 2; ++step) {
       const std::int64_t j = i + step * kStep;
@@ -264,25 +264,25 @@ TWINOPS_INLINE void dropout_range(const DropoutWork& work, const Sequence& seque
   const auto *x = static_cast<const T*>(work.x), *residual = static_cast<const T*>(work.residual);
   T* y = static_cast<T*>(work.y);
   const Writing writing = writing_of<T>(work);
-  MaskSource<Isa> source(work, sequence, begin);
+  MaskReader<Isa> masks(work, sequence, begin);
   alignas(64) T bias_buffer[kStep];
   std::int64_t i = begin, column = begin % work.bias_period;
   if (work.flat && work.bias == nullptr && residual == nullptr) {
     if constexpr (sizeof(compute_t<T>) == 4)
-      if (source.has_words())
+      if (masks.has_words())
         i = work.sink == DropoutWork::Sink::nothing
-                ? drawn_steps<Isa, T, false>(work, source, i, end, writing)
-                : drawn_steps<Isa, T, true>(work, source, i, end, writing);
+                ? drawn_steps<Isa, T, false>(work, masks, i, end, writing)
+                : drawn_steps<Isa, T, true>(work, masks, i, end, writing);
     for (; i + kStep <= end; i += kStep) {
       prefetch_step<Isa>(x + i);
-      const std::uint64_t bits = source.next(i, kStep);
+      const std::uint64_t bits = masks.next(i, kStep);
       dropout_step<Isa, T>({x + i, nullptr, nullptr, y + i}, bits, scale, writing);
       sink_mask<Isa>(work, i, kStep, bits);
     }
   } else if (work.flat) {
     for (; i + kStep <= end; i += kStep) {
       prefetch_step<Isa>(x + i);
-      const std::uint64_t bits = source.next(i, kStep);
+      const std::uint64_t bits = masks.next(i, kStep);
       const T* bias = work.bias == nullptr ? nullptr : bias_step(work, column, bias_buffer);
       dropout_step<Isa, T>({x + i, bias, residual == nullptr ? nullptr : residual + i, y + i}, bits,
                            scale, writing);
@@ -294,7 +294,7 @@ TWINOPS_INLINE void dropout_range(const DropoutWork& work, const Sequence& seque
     alignas(64) T x_buffer[kStep] = {}, b_buffer[kStep] = {}, r_buffer[kStep] = {};
     const int n = static_cast<int>(end - i < kStep ? end - i : kStep);
     gather_step(work, i, n, {x_buffer, b_buffer, r_buffer});
-    const std::uint64_t bits = source.next(i, n);
+    const std::uint64_t bits = masks.next(i, n);
     dropout_step<Isa, T>({x_buffer, work.bias == nullptr ? nullptr : b_buffer,
                           residual == nullptr ? nullptr : r_buffer, x_buffer},
                          bits, scale, Writing{false});

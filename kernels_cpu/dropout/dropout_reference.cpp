@@ -52,10 +52,10 @@ void put_element(const DropoutWork& work, const std::int64_t* offset, bool kept)
 struct Offsets {
   std::int64_t of[DropoutWork::kOperands] = {};
   Offsets(const DropoutWork& work, std::int64_t i) {
-    for (int axis = work.walk.rank - 1; axis >= 0; --axis) {
-      const std::int64_t index = i % work.walk.size[axis];
-      i /= work.walk.size[axis];
-      for (int k = 0; k < DropoutWork::kOperands; ++k) of[k] += index * work.walk.stride[k][axis];
+    for (int axis = work.layout.rank - 1; axis >= 0; --axis) {
+      const std::int64_t index = i % work.layout.size[axis];
+      i /= work.layout.size[axis];
+      for (int k = 0; k < DropoutWork::kOperands; ++k) of[k] += index * work.layout.stride[k][axis];
     }
   }
 };

@@ -1,4 +1,4 @@
-// Dropout's mask for stretches of rows: 64 bits a step, drawn, read, or the same for all. Only
+// Dropout's mask for spans of rows: 64 bits a step, drawn, read, or the same for all. Only
 // files compiled once an instruction set include this.
 #pragma once
 
@@ -15,10 +15,10 @@ TWINOPS_INLINE void draw_mask(const DropoutWork& work, const Sequence& sequence,
   if (work.sink == DropoutWork::Sink::nothing) return;
   parallel_ranges(execution, work.elements, kGrain, 1024,
                   [&](std::int64_t begin, std::int64_t end) {
-                    MaskSource<Isa> source(work, sequence, begin);
+                    MaskReader<Isa> masks(work, sequence, begin);
                     for (std::int64_t i = begin; i < end; i += kStep) {
                       const int n = static_cast<int>(end - i < kStep ? end - i : kStep);
-                      sink_mask<Isa>(work, i, n, source.next(i, n));
+                      sink_mask<Isa>(work, i, n, masks.next(i, n));
                     }
                   });
 }
@@ -34,9 +34,9 @@ TWINOPS_INLINE DropoutWork with_drawn_mask(DropoutWork work) {
 }
 
 template <class Isa>
-class KeptRows {
+class RowMasks {
  public:
-  KeptRows(const DropoutWork& work, const Sequence& sequence)
+  RowMasks(const DropoutWork& work, const Sequence& sequence)
       : work_(work),
         sequence_(sequence),
         by_vectors_(work.source == DropoutWork::Source::draw && work.random.consecutive &&

@@ -32,7 +32,7 @@
 #include <limits>
 
 #include "kernels_cpu/kernel.hpp"
-#include "kernels_cpu/loss_scaling/list_parts.hpp"
+#include "kernels_cpu/loss_scaling/multi_tensor_parts.hpp"
 #include "kernels_cpu/loss_scaling/scalars.hpp"
 #include "kernels_cpu/simd/partial_vector.hpp"
 #include "numerics/unscale.hpp"
@@ -49,8 +49,9 @@ constexpr int kBlock = sizeof(V) < 64 ? 8 : 4;
 // begins near the end of this one.
 TWINOPS_INLINE void fetch_start(const char* behind, std::int64_t bytes, const void* end) {
   constexpr std::int64_t kNear = 1024, kLine = 64, kFirst = 2 * kLine;  // bytes
-  const auto far = reinterpret_cast<std::uintptr_t>(behind) - reinterpret_cast<std::uintptr_t>(end);
-  if (far < kNear || bytes < kFirst) return;
+  const auto distance =
+      reinterpret_cast<std::uintptr_t>(behind) - reinterpret_cast<std::uintptr_t>(end);
+  if (distance < kNear || bytes < kFirst) return;
   for (std::int64_t b = 0; b < kFirst; b += kLine) __builtin_prefetch(behind + b);
 }
 
@@ -78,9 +79,9 @@ TWINOPS_INLINE bool unscale_vectors(const T* x, T* out, std::int64_t n, compute_
   const std::int64_t whole = n - rest;
   for (std::int64_t i = 0; i < whole; i += V::kLanes) unscale_vector(load<Isa>(x + i), out + i);
   if (rest > 0) {
-    alignas(64) T few[V::kLanes];
-    unscale_vector(load_few<Isa>(x + whole, rest), few);
-    copy_few<V::kLanes>(out + whole, few, rest);
+    alignas(64) T tail[V::kLanes];
+    unscale_vector(load_partial<Isa>(x + whole, rest), tail);
+    copy_partial<V::kLanes>(out + whole, tail, rest);
   }
   return !xsimd::all(all_finite.m);
 }

@@ -21,8 +21,8 @@ void for_each_element(const TensorList& list, F&& f) {
         for (int axis = m.layout.rank - 1; axis >= 0; --axis) {
           const std::int64_t index = rest % m.layout.size[axis];
           rest /= m.layout.size[axis];
-          out += index * m.layout.stride[0][axis];
-          x += index * m.layout.stride[1][axis];
+          out += index * m.layout.stride[TensorList::Strided::kOut][axis];
+          x += index * m.layout.stride[TensorList::Strided::kX][axis];
         }
         f(static_cast<const T*>(m.x)[x], static_cast<T*>(m.out)[out]);
       }

@@ -4,8 +4,8 @@
 
 #include "kernels_cpu/isa_list.hpp"
 #include "kernels_cpu/kernel.hpp"
-#include "kernels_cpu/loss_scaling/list_parts.hpp"
 #include "kernels_cpu/loss_scaling/loss_scale.hpp"
+#include "kernels_cpu/loss_scaling/multi_tensor_parts.hpp"
 
 namespace twinops {
 

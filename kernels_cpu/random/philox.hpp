@@ -105,8 +105,8 @@ struct DrawnWords {
 // Where the upper half of the block number changes, once in 2^32 blocks: one by one, and the
 // sequence is made anew for what follows.
 template <class Isa>
-[[gnu::noinline]] void draw_across(WideSequence<Isa>& s, std::uint64_t block, int blocks,
-                                   std::uint32_t* words) {
+[[gnu::noinline]] void draw_carrying(WideSequence<Isa>& s, std::uint64_t block, int blocks,
+                                     std::uint32_t* words) {
   for (int b = 0; b < blocks; ++b) {
     const auto drawn = philox_block(s.sequence.seed, s.sequence.subsequence, block + b);
     for (int k = 0; k < 4; ++k) words[4 * b + k] = drawn.w[k];
@@ -168,7 +168,7 @@ TWINOPS_INLINE DrawnWords<Isa, kWords> draw(WideSequence<Isa>& s, std::uint64_t 
   DrawnWords<Isa, kWords> words;
   if (!s.has(block) || !s.has(block + kWords / 4 - 1)) [[unlikely]] {
     alignas(64) std::uint32_t buffer[kWords];
-    draw_across<Isa>(s, block, kWords / 4, buffer);
+    draw_carrying<Isa>(s, block, kWords / 4, buffer);
     for (int i = 0; i < words.kVectors; ++i)
       words.v[i] = {Words::Batch::load_aligned(buffer + i * Words::kLanes)};
     return words;

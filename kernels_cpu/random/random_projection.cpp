@@ -173,9 +173,9 @@ void project_tile(const Projection& p, EntryReader<Isa>& reader, std::int64_t ro
         static_cast<int>(p.terms - first < kFoldChunk ? p.terms - first : std::int64_t{kFoldChunk});
     draw_entries<Isa>(p, reader, first, n, output, entries);
     for (int r = 0; r < rows; ++r)
-      read_parts<T, Isa>(
-          static_cast<const T*>(p.x) + row_offsets(p.outer, row + r).of[1] + first * p.x_step,
-          p.x_step, n, x[r]);
+      read_parts<T, Isa>(static_cast<const T*>(p.x) +
+                             row_offsets(p.outer, row + r).of[Projection::kX] + first * p.x_step,
+                         p.x_step, n, x[r]);
     for (int k = 0; k < kParts; ++k) {
       const int part = part_of(k);
       for (int v = 0; v * V::kLanes < outputs; ++v) {
@@ -186,7 +186,8 @@ void project_tile(const Projection& p, EntryReader<Isa>& reader, std::int64_t ro
   }
   const V scale(static_cast<F>(p.scale));
   for (int r = 0; r < rows; ++r) {
-    T* y = static_cast<T*>(p.y) + row_offsets(p.outer, row + r).of[0] + output * p.y_step;
+    T* y =
+        static_cast<T*>(p.y) + row_offsets(p.outer, row + r).of[Projection::kY] + output * p.y_step;
     for (int v = 0; v * V::kLanes < outputs; ++v) {
       T stored[V::kLanes];
       store<Isa>(stored, projected(sums[r][v].total(), scale));

@@ -26,14 +26,14 @@ void project_one_by_one(const Projection& p) {
   for (std::int64_t o = 0; o < p.outputs; ++o) {
     const std::vector<std::uint32_t> words = words_of(p, sequence, o);
     for (std::int64_t r = 0; r < p.rows; ++r) {
-      const RowOffsets<2> row = row_offsets(p.outer, r);
-      const T* x = static_cast<const T*>(p.x) + row.of[1];
+      const auto row = row_offsets(p.outer, r);
+      const T* x = static_cast<const T*>(p.x) + row.of[Projection::kX];
       for (std::int64_t t = 0; t < p.terms; ++t) {
         const std::uint32_t word = words[static_cast<std::size_t>(t)];
         terms[static_cast<std::size_t>(t)] = projection_term<F>(
             is_plus_one(word, p.words), is_minus_one(word, p.words), widen(x[t * p.x_step]));
       }
-      static_cast<T*>(p.y)[row.of[0] + o * p.y_step] =
+      static_cast<T*>(p.y)[row.of[Projection::kY] + o * p.y_step] =
           narrow<T>(projected(folded_sum(terms.data(), p.terms), static_cast<F>(p.scale)));
     }
   }

@@ -64,7 +64,7 @@ void gather_step(const DropoutWork& work, std::int64_t i, int n, const StepBuffe
   with_word_of(work.type, [&]<class Word>(TypeTag<Word>) {
     const auto copy = [&](void* buffer, const void* from, int operand) {
       if (from == nullptr) return;
-      for_each(work.walk, i, n, [&](int j, const auto& cursor) {
+      for_each(work.layout, i, n, [&](int j, const auto& cursor) {
         static_cast<Word*>(buffer)[j] = static_cast<const Word*>(from)[cursor[operand]];
       });
     };
@@ -76,7 +76,7 @@ void gather_step(const DropoutWork& work, std::int64_t i, int n, const StepBuffe
 
 void scatter_step(const DropoutWork& work, std::int64_t i, int n, const void* y) {
   with_word_of(work.type, [&]<class Word>(TypeTag<Word>) {
-    for_each(work.walk, i, n, [&](int j, const auto& cursor) {
+    for_each(work.layout, i, n, [&](int j, const auto& cursor) {
       static_cast<Word*>(work.y)[cursor[DropoutWork::kY]] = static_cast<const Word*>(y)[j];
     });
   });
@@ -86,7 +86,7 @@ std::uint64_t draw_step(const DropoutWork& work, const Sequence& sequence, std::
   const RandomArguments& random = work.random;
   WordReader reader(random.layout, random.period);
   std::uint64_t bits = 0;
-  for_each(work.walk, i, n, [&](int j, const auto& cursor) {
+  for_each(work.layout, i, n, [&](int j, const auto& cursor) {
     const Sequence s = with_seed_of_row(sequence, random, cursor[DropoutWork::kRow]);
     const auto e = random.first + static_cast<std::uint64_t>(cursor[DropoutWork::kDraw]);
     bits |= std::uint64_t{work.keep.has(reader.word(s, e))} << j;
@@ -123,14 +123,14 @@ void fill_words(const RandomFill& fill, const Sequence& sequence, std::int64_t i
                 std::uint32_t* words) {
   const RandomArguments& random = fill.random;
   WordReader reader(random.layout, random.period);
-  for_each(fill.walk, i, n, [&](int j, const auto& cursor) {
+  for_each(fill.layout, i, n, [&](int j, const auto& cursor) {
     const Sequence s = with_seed_of_row(sequence, random, cursor[RandomFill::kRow]);
     words[j] = reader.word(s, random.first + static_cast<std::uint64_t>(cursor[RandomFill::kDraw]));
   });
 }
 
 void scatter_fill(const RandomFill& fill, std::int64_t i, int n, const void* values) {
-  for_each(fill.walk, i, n, [&](int j, const auto& cursor) {
+  for_each(fill.layout, i, n, [&](int j, const auto& cursor) {
     static_cast<std::uint32_t*>(fill.out)[cursor[RandomFill::kOut]] =
         static_cast<const std::uint32_t*>(values)[j];
   });

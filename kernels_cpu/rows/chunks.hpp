@@ -120,7 +120,7 @@ TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int 
   const int end = padded<F, Isa>(n);
   if (j == end) return;
   if (j < n) {
-    f(j, load_few<Isa>(from + j, n - j, pad));
+    f(j, load_partial<Isa>(from + j, n - j, pad));
     j += kLanes;
   }
   for (; j < end; j += kLanes) f(j, Vec<F, Isa>(widen(pad)));
@@ -147,7 +147,7 @@ TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, 
   } else if (j < n) {
     T tail[kLanes];
     put(tail, f(j));
-    copy_few<kLanes>(target + j, tail, n - j);
+    copy_partial<kLanes>(target + j, tail, n - j);
   }
   if (out.streamed) return stream_elements<Isa>(to, buffer, n);
   if (out.step != 1)
@@ -205,7 +205,7 @@ TWINOPS_INLINE auto fold_eighths(int n, Term&& f) {
 
 // The same of up to four vectors.
 template <class F, class Isa, class Term>
-TWINOPS_INLINE Vec<F, Isa> fold_few(int n, Term&& f) {
+TWINOPS_INLINE Vec<F, Isa> fold_up_to_four(int n, Term&& f) {
   using V = Vec<F, Isa>;
   if (n == V::kLanes) return f(0);
   if (n == 2 * V::kLanes) return f(0) + f(V::kLanes);
@@ -216,7 +216,7 @@ TWINOPS_INLINE Vec<F, Isa> fold_few(int n, Term&& f) {
 // The same of any number of vectors.
 template <class F, class Isa, class Term>
 TWINOPS_INLINE Vec<F, Isa> fold_to_vector(int n, Term&& f) {
-  if (n <= 4 * Vec<F, Isa>::kLanes) return fold_few<F, Isa>(n, f);
+  if (n <= 4 * Vec<F, Isa>::kLanes) return fold_up_to_four<F, Isa>(n, f);
   return fold_eighths<F, Isa>(n, f);
 }
 
@@ -227,7 +227,7 @@ template <class F, class Isa, class Term>
 TWINOPS_INLINE Vec<F, Isa> fold_saved(F* s, int n, int end, Term&& f) {
   using V = Vec<F, Isa>;
   if (end <= 4 * V::kLanes) {
-    return fold_few<F, Isa>(end, [&](int j) TWINOPS_INLINE_BODY {
+    return fold_up_to_four<F, Isa>(end, [&](int j) TWINOPS_INLINE_BODY {
       if (j >= n) return V(F(0));
       const V term = f(j);
       save(s + j, term);

@@ -56,12 +56,12 @@ TWINOPS_INLINE Vec<T, Isa> reduce_runs(Vec<T, Isa>* v, Op&& op) {
 }
 
 template <class T, class Isa>
-TWINOPS_INLINE Vec<T, Isa> fold_across(Vec<T, Isa>* v) {
+TWINOPS_INLINE Vec<T, Isa> fold_transposed(Vec<T, Isa>* v) {
   return reduce_runs<Vec<T, Isa>::kLanes>(
       v, [](auto first, auto second) TWINOPS_INLINE_BODY { return first + second; });
 }
 template <class T, class Isa>
-TWINOPS_INLINE Vec<T, Isa> largest_across(Vec<T, Isa>* v) {
+TWINOPS_INLINE Vec<T, Isa> largest_transposed(Vec<T, Isa>* v) {
   return reduce_runs<Vec<T, Isa>::kLanes>(
       v, [](auto first, auto second) TWINOPS_INLINE_BODY { return larger(first, second); });
 }

@@ -1,5 +1,5 @@
 // Rows over threads, for kernels that reduce along a row and then write it. A kernel is a class:
-//   Part                  what a stretch of a row is reduced to; parts join with +
+//   Part                  what a span of a row is reduced to; parts join with +
 //   Kept, CutKept         what is kept between the two passes over a whole row, and over a row that
 //                         is cut; made of a pointer to room for a Compute a chunk
 //   Part reduce(row, begin, end, shift, kept)         chunks [begin, end) of a row; begin is a
@@ -32,7 +32,7 @@ TWINOPS_INLINE void whole_row(const Kernel& kernel, std::int64_t row, std::int64
   F values[kWholeChunks];
   typename Kernel::Kept kept(values);
   auto part = kernel.reduce(row, 0, chunks, shift, kept);
-  if (kernel.is_far(part)) {
+  if (kernel.is_out_of_range(part)) {
     shift = kernel.shift_of(part);
     part = kernel.reduce(row, 0, chunks, shift, kept);
   }
@@ -57,40 +57,40 @@ struct CutRow {
   bool ready;
 };
 
-// Rows [first, first + rows), cut into pieces of `unit` chunks.
+// Rows [first, first + rows), cut into pieces of `piece` chunks.
 template <class Kernel>
 void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, std::int64_t rows,
-              std::int64_t chunks, std::int64_t unit) {
+              std::int64_t chunks, std::int64_t piece) {
   using F = typename Kernel::Compute;
   using Part = typename Kernel::Part;
-  const std::int64_t units = (chunks + unit - 1) / unit;
+  const std::int64_t pieces = (chunks + piece - 1) / piece;
   const Workspace memory(
-      execution, static_cast<std::size_t>(rows) * (sizeof(CutRow<Kernel>) + units * sizeof(Part) +
+      execution, static_cast<std::size_t>(rows) * (sizeof(CutRow<Kernel>) + pieces * sizeof(Part) +
                                                    static_cast<std::size_t>(chunks) * sizeof(F)));
   auto* states = static_cast<CutRow<Kernel>*>(memory.data());
   auto* parts = reinterpret_cast<Part*>(states + rows);
-  auto* values = reinterpret_cast<F*>(parts + rows * units);
+  auto* values = reinterpret_cast<F*>(parts + rows * pieces);
   for (std::int64_t r = 0; r < rows; ++r) states[r] = {Part{}, F(0), false};
   const auto last = [&](std::int64_t u) {
-    return (u + 1) * unit < chunks ? (u + 1) * unit : chunks;
+    return (u + 1) * piece < chunks ? (u + 1) * piece : chunks;
   };
   // Those that are not ready. Returns whether some must be reduced again.
   const auto reduce = [&] {
-    parallel_ranges(execution, rows * units, 1, 1, [&](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(execution, rows * pieces, 1, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t r = i / units, u = i % units;
+        const std::int64_t r = i / pieces, u = i % pieces;
         if (states[r].ready) continue;
         typename Kernel::CutKept kept(values + r * chunks);
-        parts[i] = kernel.reduce(first + r, u * unit, last(u), states[r].shift, kept);
+        parts[i] = kernel.reduce(first + r, u * piece, last(u), states[r].shift, kept);
       }
     });
     bool again = false;
     for (std::int64_t r = 0; r < rows; ++r) {
       if (states[r].ready) continue;
       ChunkTree<Part> tree;
-      for (std::int64_t u = 0; u < units; ++u) tree.add(parts[r * units + u]);
+      for (std::int64_t u = 0; u < pieces; ++u) tree.add(parts[r * pieces + u]);
       states[r].part = tree.total();
-      states[r].ready = !kernel.is_far(states[r].part);
+      states[r].ready = !kernel.is_out_of_range(states[r].part);
       if (states[r].ready) continue;
       states[r].shift = kernel.shift_of(states[r].part);
       again = true;
@@ -98,11 +98,11 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, st
     return again;
   };
   if (reduce()) reduce();  // what is far even then holds a NaN
-  parallel_ranges(execution, rows * units, 1, 1, [&](std::int64_t begin, std::int64_t end) {
+  parallel_ranges(execution, rows * pieces, 1, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t r = i / units, u = i % units;
+      const std::int64_t r = i / pieces, u = i % pieces;
       typename Kernel::CutKept kept(values + r * chunks);
-      kernel.write(first + r, u * unit, last(u), states[r].part, states[r].shift, kept);
+      kernel.write(first + r, u * piece, last(u), states[r].part, states[r].shift, kept);
     }
     kernel.end();
   });
@@ -126,10 +126,10 @@ void for_each_row(const Kernel& kernel, Execution& execution, std::int64_t rows,
   // As few at once as keep the threads busy: what is read and written twice is then still near.
   const std::int64_t cuts = kCutsAThread * threads;
   const std::int64_t at_once = std::max<std::int64_t>(cuts * kCutChunks / chunks, 1);
-  std::int64_t unit = kCutChunks;
-  while (chunks / unit > cuts) unit *= 2;
+  std::int64_t piece = kCutChunks;
+  while (chunks / piece > cuts) piece *= 2;
   for (std::int64_t r = 0; r < rows; r += at_once)
-    cut_rows(kernel, execution, r, std::min(at_once, rows - r), chunks, unit);
+    cut_rows(kernel, execution, r, std::min(at_once, rows - r), chunks, piece);
 }
 
 }  // namespace twinops

@@ -1,9 +1,9 @@
 // Elements that are fewer than a vector has lanes, of any type that is stored:
-//   copy_few<kBelow>(to, from, n)  n of them, 1 at least and fewer than kBelow, a power of two
-//   take_few<kLanes>(to, from, n, pad)
+//   copy_partial<kBelow>(to, from, n)  n of them, 1 at least and fewer than kBelow, a power of two
+//   copy_padded<kLanes>(to, from, n, pad)
 //                                  fills `to`, a vector's lanes, with n of them, 1 at least, and
 //                                  then `pad`
-//   load_few<Isa>(from, n, pad)    the vector of that
+//   load_partial<Isa>(from, n, pad)    the vector of that
 // Nothing beyond them is read or written.
 //
 // A vector loaded from what several stores have left waits until they are done, which made rows of
@@ -16,7 +16,7 @@ namespace twinops {
 
 // In two pieces that overlap, which is faster than a call.
 template <int kBelow, class T>
-TWINOPS_INLINE void copy_few(T* to, const T* from, int n) {
+TWINOPS_INLINE void copy_partial(T* to, const T* from, int n) {
   constexpr int kPiece = kBelow / 2;
   if constexpr (kPiece == 1) {
     *to = *from;
@@ -24,14 +24,14 @@ TWINOPS_INLINE void copy_few(T* to, const T* from, int n) {
     __builtin_memcpy(to, from, kPiece * sizeof(T));
     __builtin_memcpy(to + n - kPiece, from + n - kPiece, kPiece * sizeof(T));
   } else {
-    copy_few<kPiece>(to, from, n);
+    copy_partial<kPiece>(to, from, n);
   }
 }
 
 namespace isa {
 
 // Fewer than 16 bytes, up to 16 with pads beyond them, in pieces that overlap.
-struct FewWords {
+struct PaddedWords {
   std::uint64_t low, high;
 };
 template <class Word>
@@ -40,7 +40,7 @@ TWINOPS_INLINE std::uint64_t word_at(const unsigned char* from) {
   __builtin_memcpy(&word, from, sizeof(word));
   return word;
 }
-TWINOPS_INLINE FewWords few_words(const unsigned char* from, int bytes, std::uint64_t pads) {
+TWINOPS_INLINE PaddedWords padded_words(const unsigned char* from, int bytes, std::uint64_t pads) {
   if (bytes >= 8) {  // a shift by 64 is none
     const std::uint64_t last = word_at<std::uint64_t>(from + bytes - 8) >> 8 * (15 - bytes) >> 8;
     return {word_at<std::uint64_t>(from), last | pads << 8 * (bytes - 8)};
@@ -56,25 +56,25 @@ TWINOPS_INLINE FewWords few_words(const unsigned char* from, int bytes, std::uin
 
 // Into a vector of up to 16 bytes.
 template <int kLanes, class T>
-TWINOPS_INLINE void take_few_words(T* to, const T* from, int n, T pad) {
+TWINOPS_INLINE void copy_padded_words(T* to, const T* from, int n, T pad) {
   constexpr std::size_t kBytes = kLanes * sizeof(T);
   static_assert(kBytes <= 16);
   std::uint64_t pads = 0;
   for (std::size_t i = 0; i < sizeof(pads); i += sizeof(T))
     __builtin_memcpy(reinterpret_cast<char*>(&pads) + i, &pad, sizeof(T));
-  const FewWords words = few_words(reinterpret_cast<const unsigned char*>(from),
-                                   n * static_cast<int>(sizeof(T)), pads);
+  const PaddedWords words = padded_words(reinterpret_cast<const unsigned char*>(from),
+                                         n * static_cast<int>(sizeof(T)), pads);
   using Both [[gnu::vector_size(16)]] = std::uint64_t;
   const Both both = {words.low, words.high};
   __builtin_memcpy(to, &both, kBytes);
 }
 
 template <int kLanes, class T>
-TWINOPS_INLINE void take_few(T* to, const T* from, int n, T pad) {
+TWINOPS_INLINE void copy_padded(T* to, const T* from, int n, T pad) {
 #if defined(__AVX512BW__)
   const auto first = static_cast<std::uint32_t>((1 << n) - 1);
   if constexpr (sizeof(T) == 1) {
-    take_few_words<kLanes>(to, from, n, pad);
+    copy_padded_words<kLanes>(to, from, n, pad);
   } else if constexpr (sizeof(T) == 2) {
     const __m512i pads = _mm512_set1_epi16(bit_cast<std::int16_t>(pad));
     const __m512i v = _mm512_mask_loadu_epi16(pads, first, from);
@@ -90,7 +90,7 @@ TWINOPS_INLINE void take_few(T* to, const T* from, int n, T pad) {
   }
 #elif defined(__AVX2__)
   if constexpr (sizeof(T) <= 2) {
-    take_few_words<kLanes>(to, from, n, pad);
+    copy_padded_words<kLanes>(to, from, n, pad);
   } else if constexpr (sizeof(T) == 4) {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lanes);
@@ -105,18 +105,18 @@ TWINOPS_INLINE void take_few(T* to, const T* from, int n, T pad) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_blendv_epi8(pads, v, mask));
   }
 #else
-  take_few_words<kLanes>(to, from, n, pad);
+  copy_padded_words<kLanes>(to, from, n, pad);
 #endif
 }
 
 }  // namespace isa
 
 template <class Isa, class T>
-TWINOPS_INLINE compute_vec<T, Isa> load_few(const T* from, int n, T pad = T{}) {
+TWINOPS_INLINE compute_vec<T, Isa> load_partial(const T* from, int n, T pad = T{}) {
   constexpr int kLanes = compute_vec<T, Isa>::kLanes;
-  alignas(64) T few[kLanes];
-  isa::take_few<kLanes>(few, from, n, pad);
-  return load<Isa>(few);
+  alignas(64) T elements[kLanes];
+  isa::copy_padded<kLanes>(elements, from, n, pad);
+  return load<Isa>(elements);
 }
 
 }  // namespace twinops

@@ -114,16 +114,16 @@ TWINOPS_INLINE xsimd::batch_bool<T, Arch> zero_bytes(const std::uint8_t* p) {
     return Bool(_mm512_testn_epi64_mask(wide, wide));
   }
 #elif defined(__AVX2__)
-  const __m128i few = _mm_cvtsi64_si128(static_cast<std::int64_t>(bytes));
+  const __m128i loaded = _mm_cvtsi64_si128(static_cast<std::int64_t>(bytes));
   const __m256i zero = _mm256_setzero_si256();
   if constexpr (kIsFloat)
-    return twinops::bit_cast<Bool>(_mm256_cmpeq_epi32(_mm256_cvtepu8_epi32(few), zero));
+    return twinops::bit_cast<Bool>(_mm256_cmpeq_epi32(_mm256_cvtepu8_epi32(loaded), zero));
   else
-    return twinops::bit_cast<Bool>(_mm256_cmpeq_epi64(_mm256_cvtepu8_epi64(few), zero));
+    return twinops::bit_cast<Bool>(_mm256_cmpeq_epi64(_mm256_cvtepu8_epi64(loaded), zero));
 #elif defined(__SSE2__)
   const __m128i zero = _mm_setzero_si128();
-  const __m128i few = _mm_cvtsi64_si128(static_cast<std::int64_t>(bytes));
-  const __m128i words = _mm_unpacklo_epi16(_mm_unpacklo_epi8(few, zero), zero);
+  const __m128i loaded = _mm_cvtsi64_si128(static_cast<std::int64_t>(bytes));
+  const __m128i words = _mm_unpacklo_epi16(_mm_unpacklo_epi8(loaded, zero), zero);
   return twinops::bit_cast<Bool>(
       _mm_cmpeq_epi32(kIsFloat ? words : _mm_unpacklo_epi32(words, words), zero));
 #elif defined(__aarch64__)

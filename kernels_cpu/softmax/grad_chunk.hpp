@@ -33,11 +33,11 @@ struct GradRun {
     V last(Compute(0));
     if (whole != count) {
       V from_y(Compute(0));
-      if constexpr (!kLog) from_y = load_few<Isa>(y + whole, count - whole);
-      last = grad_term<kLog>(from_y, load_few<Isa>(dy + whole, count - whole));
+      if constexpr (!kLog) from_y = load_partial<Isa>(y + whole, count - whole);
+      last = grad_term<kLog>(from_y, load_partial<Isa>(dy + whole, count - whole));
     }
     if (end <= 4 * kLanes) {
-      return fold_few<Compute, Isa>(end, [&](int j) TWINOPS_INLINE_BODY {
+      return fold_up_to_four<Compute, Isa>(end, [&](int j) TWINOPS_INLINE_BODY {
         if (j < whole) return term(j);
         return j < count ? last : V(Compute(0));
       });
@@ -143,8 +143,8 @@ struct GradRun {
     const int count = n;
     if (count < kLanes) {
       alignas(64) Out out[kLanes];
-      store<Isa>(out, of(0, load_few<Isa>(y, count), load_few<Isa>(dy, count)));
-      return copy_few<kLanes>(dx, out, count);
+      store<Isa>(out, of(0, load_partial<Isa>(y, count), load_partial<Isa>(dy, count)));
+      return copy_partial<kLanes>(dx, out, count);
     }
     const int fours = kAtOnce ? count - count % (4 * kLanes) : 0;
     if (kAtOnce && count == fours) return write_fours<kOneRow>(dx, fours, of);

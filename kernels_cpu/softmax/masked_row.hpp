@@ -93,7 +93,7 @@ struct MaskedRow {
     const M* const masks = dense_run(view, first, n, gathered);
     const int whole = n - n % V::kLanes;
     M tail[V::kLanes];
-    if (whole != n) isa::take_few<V::kLanes>(tail, masks + whole, n - whole, M{});
+    if (whole != n) isa::copy_padded<V::kLanes>(tail, masks + whole, n - whole, M{});
     read_chunk(x, first, n, In{}, [&](int j, V value) TWINOPS_INLINE_BODY {
       put(j, f(j < whole ? masks + j : tail, value));
     });
@@ -103,11 +103,12 @@ struct MaskedRow {
 template <class In, class Isa>
 TWINOPS_INLINE MaskedRow<In, Isa> masked_row(const SoftmaxArguments& a, std::int64_t row,
                                              std::int64_t x_offset) {
-  MaskedRow<In, Isa> read{{static_cast<const In*>(a.x) + x_offset, a.rows.step[1]},
-                          a.rows.length,
-                          a.rows.length,
-                          0,
-                          &a};
+  MaskedRow<In, Isa> read{
+      {static_cast<const In*>(a.x) + x_offset, a.rows.step[SoftmaxArguments::kX]},
+      a.rows.length,
+      a.rows.length,
+      0,
+      &a};
   if (!a.mask.is_plain()) {
     const auto at = row_offsets(a.mask_outer, row);
     read.columns = a.mask.columns(at.of, a.rows.length);

@@ -4,7 +4,7 @@
 //
 // Memory: rows are read once into a buffer of padded rows, and written once from there; a vector
 // that begins in a row ends in it, so the last one of a row overlaps the one before it. Order:
-// docs/softmax.md. Rows that are not ordinary are left to softmax_rows.hpp. Rows shorter than a
+// docs/softmax.md. Rows that are not ordinary are left to softmax_op.hpp. Rows shorter than a
 // vector leave lanes empty, and are slower for it than they need be.
 #pragma once
 
@@ -63,7 +63,7 @@ class SoftmaxRowGroup {
     const bool cold = cold_;  // a member would be read again after every vector that is stored
     V of_rows[kRows];
     for (int r = 0; r < kRows; ++r) of_rows[r] = read(r, values_ + r * pitch, pitch);
-    const V max = largest_across(of_rows);
+    const V max = largest_transposed(of_rows);
     const LaneScale<V> scale = lane_scale(max);
     save(low_, scale.low);
     save(magic_, scale.magic);
@@ -77,7 +77,7 @@ class SoftmaxRowGroup {
             return weight<In>(load<Isa>(from + j), of_row);
           });
     }
-    const V sum = sum_of_ordinary(max, fold_across(of_rows));
+    const V sum = sum_of_ordinary(max, fold_transposed(of_rows));
     std::uint32_t special = 0;
     if (isa::holds_nan(sum.v, sum.v, sum.v, sum.v)) [[unlikely]]
       special = nans_of(sum);
@@ -107,7 +107,7 @@ class SoftmaxRowGroup {
   // A row as it lies in x.
   TWINOPS_INLINE static V read_plain(const In* x, int columns, Compute* to) {
     if (columns < V::kLanes) {
-      const V value = load_few<Isa>(x, columns, narrow<In>(-kInfinity<Compute>));
+      const V value = load_partial<Isa>(x, columns, narrow<In>(-kInfinity<Compute>));
       save(to, value);
       return value;
     }

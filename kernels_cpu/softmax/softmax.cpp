@@ -1,4 +1,4 @@
-// softmax and log_softmax: kernels_cpu/softmax/softmax_op.hpp, or softmax_columns.hpp along an axis
+// softmax and log_softmax: kernels_cpu/softmax/softmax_op.hpp, or softmax_strided.hpp along an axis
 // that is not the last; written as they are.
 #include "operators/softmax.hpp"
 
@@ -43,20 +43,21 @@ template <class Isa, bool kLog>
 void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
     const std::int64_t count = a.rows.rows, length = a.rows.length;
-    const bool apart = a.out != a.x && a.rows.step[0] == 1;
+    const bool apart = a.out != a.x && a.rows.step[SoftmaxArguments::kOut] == 1;
     const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
     const bool waits = !kLog && waits_in_output<In, Out>(chunks);
     const bool streamed = apart && !waits && is_streamed<Out>(count, length, kStreamedRow);
-    const PlainSink<Out, Isa> sink{static_cast<Out*>(a.out), a.rows.step[0], streamed,
-                                   !streamed && a.rows.step[0] == 1 && is_cold<Out>(count, length)};
+    const PlainSink<Out, Isa> sink{
+        static_cast<Out*>(a.out), a.rows.step[SoftmaxArguments::kOut], streamed,
+        !streamed && a.rows.step[SoftmaxArguments::kOut] == 1 && is_cold<Out>(count, length)};
     const SoftmaxRows<Isa, kLog, In, PlainSink<Out, Isa>> rows(a, sink);
     if (!a.is_plain() || !lie_side_by_side(a.rows))
       return for_each_row(rows, execution, count, length);
     const std::int64_t run = neighbours_of(a.rows);
     const auto special = [&](std::int64_t r) { whole_rows(rows, r, r + 1, length); };
-    using Columns = SoftmaxColumns<Isa, kLog, In, Out, decltype(special)>;
-    for_each_tile(Columns(a, a.out != a.x && is_streamed<Out>(count / run * length, run), special),
-                  execution, a.rows, Columns::kRoom);
+    using Strided = StridedSoftmaxRows<Isa, kLog, In, Out, decltype(special)>;
+    for_each_tile(Strided(a, a.out != a.x && is_streamed<Out>(count / run * length, run), special),
+                  execution, a.rows, Strided::kRoom);
   });
 }
 

@@ -42,14 +42,15 @@ struct DropoutSink {
   };
 
   const Arguments& a;
-  KeptRows<Isa> kept;
+  RowMasks<Isa> kept;
 
   TWINOPS_INLINE Row row(std::int64_t index, std::int64_t offset) const {
     const auto at = row_offsets(a.outer, index);
-    return {this,
-            {static_cast<Out*>(a.softmax.out) + offset, a.softmax.rows.step[0]},
-            {static_cast<Out*>(a.dropout.y) + at.of[Arguments::kY], a.step[Arguments::kY]},
-            at.of[Arguments::kLogical]};
+    return {
+        this,
+        {static_cast<Out*>(a.softmax.out) + offset, a.softmax.rows.step[SoftmaxArguments::kOut]},
+        {static_cast<Out*>(a.dropout.y) + at.of[Arguments::kY], a.step[Arguments::kY]},
+        at.of[Arguments::kLogical]};
   }
 };
 

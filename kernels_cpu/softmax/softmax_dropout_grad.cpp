@@ -30,7 +30,7 @@ struct DroppedDy {
   };
 
   const SoftmaxDropoutGradArguments& a;
-  KeptRows<Isa> kept;
+  RowMasks<Isa> kept;
 
   TWINOPS_INLINE Row row(std::int64_t index, RowView<const In, Isa> dy) const {
     return {this, dy, row_offsets(a.outer, index).of[0]};

@@ -16,11 +16,12 @@ void run_reference<SoftmaxDropout>(const SoftmaxDropoutArguments& a, Execution& 
     using F = compute_t<Out>;
     for (std::int64_t r = 0; r < softmax.rows.rows; ++r) {
       const auto at = row_offsets(a.outer, r);
-      auto* p = static_cast<Out*>(softmax.out) + row_offsets(softmax.rows.outer, r).of[0];
+      auto* p = static_cast<Out*>(softmax.out) +
+                row_offsets(softmax.rows.outer, r).of[SoftmaxArguments::kOut];
       auto* y = static_cast<Out*>(a.dropout.y) + at.of[SoftmaxDropoutArguments::kY];
       reference_row<false, In>(softmax, r, [&](std::int64_t i, auto probability) {
         const Out stored = narrow<Out>(probability);
-        if (a.keeps_probabilities) p[i * softmax.rows.step[0]] = stored;
+        if (a.keeps_probabilities) p[i * softmax.rows.step[SoftmaxArguments::kOut]] = stored;
         const std::int64_t e = at.of[SoftmaxDropoutArguments::kLogical] +
                                i * a.step[SoftmaxDropoutArguments::kLogical];
         const bool kept = reference_is_kept(a.dropout, sequence, e);

@@ -1,5 +1,5 @@
 // softmax_grad and log_softmax_grad: kernels_cpu/softmax/softmax_grad_op.hpp, or
-// softmax_grad_columns.hpp along an axis that is not the last; of dy as it is.
+// softmax_grad_strided.hpp along an axis that is not the last; of dy as it is.
 #include "operators/softmax_grad.hpp"
 
 #include "kernels_cpu/kernel.hpp"
@@ -25,10 +25,10 @@ template <class Isa, bool kLog>
 void grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
     if (lie_side_by_side(a.rows)) {
-      using Columns = GradColumns<Isa, kLog, In, Out>;
+      using Strided = StridedGradRows<Isa, kLog, In, Out>;
       const std::int64_t run = neighbours_of(a.rows), runs = a.rows.rows / run * a.rows.length;
       const bool streamed = a.dx != a.y && a.dx != a.dy && is_streamed<Out>(runs, run);
-      return for_each_tile(Columns(a, streamed), execution, a.rows, Columns::kRoom);
+      return for_each_tile(Strided(a, streamed), execution, a.rows, Strided::kRoom);
     }
     const PlainDy<In, Isa> dy;
     for_each_row(GradRows<Isa, kLog, In, Out, PlainDy<In, Isa>>(a, dy), execution, a.rows.rows,

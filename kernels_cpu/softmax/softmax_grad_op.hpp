@@ -27,6 +27,7 @@ namespace twinops {
 template <class Isa, bool kLog, class In, class Out, class Dy>
 class GradRows {
  public:
+  using Arguments = SoftmaxGradArguments;
   using Compute = compute_t<In>;
   using Part = Compute;
   struct Kept {
@@ -38,10 +39,11 @@ class GradRows {
       : a_(a),
         dy_(dy),
         scale_(static_cast<Compute>(a.scale)),
-        dense_(a.rows.step[0] == 1 && a.rows.step[1] == 1 && a.rows.step[2] == 1),
-        streamed_(streams() && a.dx != a.y && a.dx != a.dy && a.rows.step[0] == 1 &&
+        dense_(a.rows.step[Arguments::kDx] == 1 && a.rows.step[Arguments::kY] == 1 &&
+               a.rows.step[Arguments::kDy] == 1),
+        streamed_(streams() && a.dx != a.y && a.dx != a.dy && a.rows.step[Arguments::kDx] == 1 &&
                   is_streamed<Out>(a.rows.rows, a.rows.length)),
-        cold_(kFetched && !streamed_ && a.rows.step[0] == 1 &&
+        cold_(kFetched && !streamed_ && a.rows.step[Arguments::kDx] == 1 &&
               is_cold<Out>(a.rows.rows, a.rows.length)),
         ahead_(kLog && kWide && is_amd() && dense_ && a.rows.length >= 128 &&
                is_cold<In>(a.rows.rows, a.rows.length)) {}
@@ -62,7 +64,7 @@ class GradRows {
     return tree.total();
   }
   void end() const { isa::end_of_streams(); }
-  bool is_far(const Part&) const { return false; }
+  bool is_out_of_range(const Part&) const { return false; }
   Compute shift_of(const Part&) const { return Compute(0); }
 
   void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& sum, Compute,
@@ -92,11 +94,13 @@ class GradRows {
   // kDense: every step is 1.
   template <bool kDense = false>
   TWINOPS_INLINE Operands operands(std::int64_t row) const {
-    const RowOffsets<3> offsets = row_offsets(a_.rows.outer, row);
+    const auto offsets = row_offsets(a_.rows.outer, row);
     const auto step = [&](int k) { return kDense ? 1 : a_.rows.step[k]; };
-    return {{static_cast<Out*>(a_.dx) + offsets.of[0], step(0), streamed_},
-            {static_cast<const In*>(a_.y) + offsets.of[1], step(1)},
-            dy_.row(row, {static_cast<const In*>(a_.dy) + offsets.of[2], step(2)})};
+    return {
+        {static_cast<Out*>(a_.dx) + offsets.of[Arguments::kDx], step(Arguments::kDx), streamed_},
+        {static_cast<const In*>(a_.y) + offsets.of[Arguments::kY], step(Arguments::kY)},
+        dy_.row(row, {static_cast<const In*>(a_.dy) + offsets.of[Arguments::kDy],
+                      step(Arguments::kDy)})};
   }
 
   // For elements that do not lie one after the other.
@@ -136,14 +140,14 @@ class GradRows {
     const In *y[kRows], *dy[kRows];
   };
   [[gnu::noinline]] void run_group(const Group& rows, int n) const {
-    const std::int64_t step = a_.rows.step[0];
+    const std::int64_t step = a_.rows.step[Arguments::kDx];
     V sums[kRows];
     for (int r = 0; r < kRows; ++r) {
       if (cold_) fetch_to_write(RowView<Out, Isa>{rows.dx[r], 1}, n);
       sums[r] = Run{rows.y[r], rows.dy[r], n}.sum();
     }
     alignas(64) Compute sum[kRows];
-    save(sum, fold_across(sums) + V(Compute(0)));  // no -0 leaves
+    save(sum, fold_transposed(sums) + V(Compute(0)));  // no -0 leaves
     for (int r = 0; r < kRows; ++r) {
       if (ahead_) fetch_to_read(rows.dy[r] + kRows * n, n);  // of the next group
       write_run(Run{rows.y[r], rows.dy[r], n}, sum[r], {rows.dx[r], step, streamed_});

@@ -13,26 +13,29 @@ namespace twinops {
 // read.
 template <bool kLog, class Dy>
 void grad_reference(const SoftmaxGradArguments& a, Dy&& counting) {
+  using Operands = SoftmaxGradArguments;
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
     using F = compute_t<In>;
     for (std::int64_t r = 0; r < a.rows.rows; ++r) {
       const auto [offsets] = row_offsets(a.rows.outer, r);
-      const In* y = static_cast<const In*>(a.y) + offsets[1];
-      const In* dys = static_cast<const In*>(a.dy) + offsets[2];
-      Out* dx = static_cast<Out*>(a.dx) + offsets[0];
+      const In* y = static_cast<const In*>(a.y) + offsets[Operands::kY];
+      const In* dys = static_cast<const In*>(a.dy) + offsets[Operands::kDy];
+      Out* dx = static_cast<Out*>(a.dx) + offsets[Operands::kDx];
       const std::int64_t *step = a.rows.step, length = a.rows.length;
-      const auto dy = [&](std::int64_t i) { return widen(counting(r, i, dys[i * step[2]])); };
+      const auto dy = [&](std::int64_t i) {
+        return widen(counting(r, i, dys[i * step[Operands::kDy]]));
+      };
       ChunkTree<F> tree;
       for (std::int64_t first = 0; first < length; first += kFoldChunk) {
         F terms[kFoldChunk] = {};
         for (std::int64_t j = 0; j < std::min<std::int64_t>(kFoldChunk, length - first); ++j)
-          terms[j] = grad_term<kLog, F>(widen(y[(first + j) * step[1]]), dy(first + j));
+          terms[j] = grad_term<kLog, F>(widen(y[(first + j) * step[Operands::kY]]), dy(first + j));
         tree.add(fold(terms, kFoldChunk));
       }
       const F sum = tree.total();
       for (std::int64_t i = 0; i < length; ++i)
-        dx[i * step[0]] = narrow<Out>(
-            softmax_grad<kLog, In, F>(widen(y[i * step[1]]), dy(i), sum, static_cast<F>(a.scale)));
+        dx[i * step[Operands::kDx]] = narrow<Out>(softmax_grad<kLog, In, F>(
+            widen(y[i * step[Operands::kY]]), dy(i), sum, static_cast<F>(a.scale)));
     }
   });
 }

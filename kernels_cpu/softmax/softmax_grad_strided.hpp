@@ -1,4 +1,4 @@
-// The backward passes along an axis that is not the last: tiles of row_tiles.hpp, a lane a row.
+// The backward passes along an axis that is not the last: tiles of strided_tiles.hpp, a lane a row.
 // Only files compiled once an instruction set include this.
 //
 // Memory: y and dy are read twice where they are, in runs of a tile's width, the second time from
@@ -17,24 +17,26 @@
 namespace twinops {
 
 template <class Isa, bool kLog, class In, class Out>
-class GradColumns {
+class StridedGradRows {
  public:
   using Compute = compute_t<In>;
   using V = Vec<Compute, Isa>;
   static constexpr int kRoom = kTileBytes / static_cast<int>(sizeof(Compute));
 
-  GradColumns(const SoftmaxGradArguments& a, bool streamed)
+  StridedGradRows(const SoftmaxGradArguments& a, bool streamed)
       : a_(a),
         scale_(static_cast<Compute>(a.scale)),
         streamed_(streamed),
         fetches_(neighbours_of(a.rows) >= kLine && is_cold<In>(a.rows.rows, a.rows.length)) {}
 
   void tile(std::int64_t row, int width) const {
-    const RowOffsets<3> at = row_offsets(a_.rows.outer, row);
-    const Tile t{{static_cast<Out*>(a_.dx) + at.of[0], a_.rows.step[0]},
-                 {static_cast<const In*>(a_.y) + at.of[1], a_.rows.step[1]},
-                 {static_cast<const In*>(a_.dy) + at.of[2], a_.rows.step[2]},
-                 width};
+    const auto at = row_offsets(a_.rows.outer, row);
+    using Operands = SoftmaxGradArguments;
+    const Tile t{
+        {static_cast<Out*>(a_.dx) + at.of[Operands::kDx], a_.rows.step[Operands::kDx]},
+        {static_cast<const In*>(a_.y) + at.of[Operands::kY], a_.rows.step[Operands::kY]},
+        {static_cast<const In*>(a_.dy) + at.of[Operands::kDy], a_.rows.step[Operands::kDy]},
+        width};
     if (width < V::kLanes)
       rows_of(t, Packed(t));
     else
@@ -78,14 +80,14 @@ class GradColumns {
     TWINOPS_INLINE Tile chunk(std::int64_t first, int n) {
       constexpr int kLanes = V::kLanes;
       for (int j = 0; j < n; ++j) {
-        isa::take_few<kLanes>(y + j * kLanes, t.y.at(first + j), t.width, In{});
-        isa::take_few<kLanes>(dy + j * kLanes, t.dy.at(first + j), t.width, In{});
+        isa::copy_padded<kLanes>(y + j * kLanes, t.y.at(first + j), t.width, In{});
+        isa::copy_padded<kLanes>(dy + j * kLanes, t.dy.at(first + j), t.width, In{});
       }
       return {{dx, kLanes}, {y, kLanes}, {dy, kLanes}, kLanes};
     }
     TWINOPS_INLINE void written(std::int64_t first, int n) const {
       for (int j = 0; j < n; ++j)
-        copy_few<V::kLanes>(t.dx.at(first + j), dx + j * V::kLanes, t.width);
+        copy_partial<V::kLanes>(t.dx.at(first + j), dx + j * V::kLanes, t.width);
     }
   };
   struct Sums {

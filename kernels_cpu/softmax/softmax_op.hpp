@@ -58,6 +58,7 @@ TWINOPS_INLINE bool fetches_row_behind(std::int64_t rows, std::int64_t length) {
 template <class Isa, bool kLog, class In, class Sink>
 class SoftmaxRows {
  public:
+  using Operands = SoftmaxArguments;
   using Compute = compute_t<In>;
   using Part = SoftmaxPart<Compute>;
   template <int kWaiting>
@@ -75,13 +76,14 @@ class SoftmaxRows {
       : a_(a),
         sink_(sink),
         plain_(a.is_plain()),
-        fetches_(plain_ && a.rows.step[1] == 1 &&
+        fetches_(plain_ && a.rows.step[Operands::kX] == 1 &&
                  fetches_row_behind<In>(a.rows.rows, a.rows.length)) {}
 
   // Rows of one chunk.
   void short_rows(std::int64_t begin, std::int64_t end) const {
     if constexpr (requires { sink_.view(0); })
-      if (a_.rows.length <= kGroupColumns<Compute> && a_.rows.step[0] == 1 && a_.rows.step[1] == 1)
+      if (a_.rows.length <= kGroupColumns<Compute> && a_.rows.step[Operands::kOut] == 1 &&
+          a_.rows.step[Operands::kX] == 1)
         begin = plain_ ? row_groups<true>(begin, end) : row_groups<false>(begin, end);
     for (; begin < end; ++begin) short_row(begin);
   }
@@ -89,7 +91,7 @@ class SoftmaxRows {
   [[gnu::noinline]] void short_row(std::int64_t index) const {
     const Row row = at(index);
     alignas(64) Compute weights[kFoldChunk];
-    if (plain_ && a_.rows.step[1] == 1 && plain_short_row(row, weights)) return;
+    if (plain_ && a_.rows.step[Operands::kX] == 1 && plain_short_row(row, weights)) return;
     any_short_row(row, weights);
   }
 
@@ -110,7 +112,9 @@ class SoftmaxRows {
     return tree.total();
   }
   void end() const { isa::end_of_streams(); }
-  bool is_far(const Part& part) const { return kind_of_row(part.max) == RowKind::out_of_range; }
+  bool is_out_of_range(const Part& part) const {
+    return kind_of_row(part.max) == RowKind::out_of_range;
+  }
   Compute shift_of(const Part& part) const { return part.max; }
 
   template <int kWaiting>
@@ -169,9 +173,9 @@ class SoftmaxRows {
       const In* x[kRows];
       typename Sink::Element* out[kRows];
       for (int r = 0; r < kRows; ++r) {
-        const RowOffsets<2> offsets = row_offsets(a_.rows.outer, begin + r);
-        x[r] = static_cast<const In*>(a_.x) + offsets.of[1];
-        out[r] = sink_.view(offsets.of[0]).data;
+        const auto offsets = row_offsets(a_.rows.outer, begin + r);
+        x[r] = static_cast<const In*>(a_.x) + offsets.of[Operands::kX];
+        out[r] = sink_.view(offsets.of[Operands::kOut]).data;
       }
       int columns = length;
       std::uint32_t special;
@@ -187,8 +191,9 @@ class SoftmaxRows {
     return begin;
   }
   TWINOPS_INLINE Row at(std::int64_t index) const {
-    const RowOffsets<2> offsets = row_offsets(a_.rows.outer, index);
-    return {masked_row<In, Isa>(a_, index, offsets.of[1]), sink_.row(index, offsets.of[0])};
+    const auto offsets = row_offsets(a_.rows.outer, index);
+    return {masked_row<In, Isa>(a_, index, offsets.of[Operands::kX]),
+            sink_.row(index, offsets.of[Operands::kOut])};
   }
 
   // Any row of up to a chunk. Not inlined: beside its code that of plain rows came out a twelfth
@@ -220,7 +225,7 @@ class SoftmaxRows {
     const In* x = row.x.x.data;
     const int n = static_cast<int>(row.x.length), whole = n - n % V::kLanes;
     V last(-kInfinity<Compute>);
-    if (whole != n) last = load_few<Isa>(x + whole, n - whole, narrow<In>(-kInfinity<Compute>));
+    if (whole != n) last = load_partial<Isa>(x + whole, n - whole, narrow<In>(-kInfinity<Compute>));
     const auto value = [&](int j)
                            TWINOPS_INLINE_BODY { return j < whole ? load<Isa>(x + j) : last; };
     constexpr int kAtOnce = 4;

@@ -17,8 +17,8 @@ class ReferenceRow {
   using F = compute_t<In>;
 
   ReferenceRow(const SoftmaxArguments& a, std::int64_t row)
-      : x_(static_cast<const In*>(a.x) + row_offsets(a.rows.outer, row).of[1]),
-        step_(a.rows.step[1]),
+      : x_(static_cast<const In*>(a.x) + row_offsets(a.rows.outer, row).of[SoftmaxArguments::kX]),
+        step_(a.rows.step[SoftmaxArguments::kX]),
         scale_(static_cast<F>(a.scale)),
         mask_(a.mask) {
     const auto at = row_offsets(a.mask_outer, row);

@@ -1,9 +1,9 @@
-// softmax and log_softmax along an axis that is not the last: tiles of row_tiles.hpp, a lane a row.
-// Only files compiled once an instruction set include this.
+// softmax and log_softmax along an axis that is not the last: tiles of strided_tiles.hpp, a lane a
+// row. Only files compiled once an instruction set include this.
 //
 // Memory: rows of one chunk are read once, in runs of a tile's width, into a buffer where their
 // weights wait, and written once. Longer ones are read twice. Order: docs/softmax.md; the fold runs
-// over vectors. Rows that are not ordinary are left to softmax_rows.hpp. Tried and left: buffers of
+// over vectors. Rows that are not ordinary are left to softmax_op.hpp. Tried and left: buffers of
 // four times the size, whose runs are longer: a fifth faster at a thousand elements, but half a MiB
 // of the stack; a loop of its own where a fold needs no filling up, which is no faster.
 #pragma once
@@ -16,20 +16,20 @@ namespace twinops {
 
 // Special: special(r) takes all of row r, whatever it holds.
 template <class Isa, bool kLog, class In, class Out, class Special>
-class SoftmaxColumns {
+class StridedSoftmaxRows {
  public:
   using Compute = compute_t<In>;
   using V = Vec<Compute, Isa>;
   static constexpr int kRoom = kTileBytes / static_cast<int>(sizeof(Compute));
 
-  SoftmaxColumns(const SoftmaxArguments& a, bool streamed, const Special& special)
+  StridedSoftmaxRows(const SoftmaxArguments& a, bool streamed, const Special& special)
       : a_(a), streamed_(streamed), special_(special) {}
 
   void tile(std::int64_t row, int width) const {
     Tile t(width);
-    const RowOffsets<2> at = row_offsets(a_.rows.outer, row);
-    t.out = static_cast<Out*>(a_.out) + at.of[0];
-    t.x = static_cast<const In*>(a_.x) + at.of[1];
+    const auto at = row_offsets(a_.rows.outer, row);
+    t.out = static_cast<Out*>(a_.out) + at.of[SoftmaxArguments::kOut];
+    t.x = static_cast<const In*>(a_.x) + at.of[SoftmaxArguments::kX];
     if (a_.rows.length <= kFoldChunk)
       one_chunk(t, static_cast<int>(a_.rows.length));
     else
@@ -70,7 +70,7 @@ class SoftmaxColumns {
   TWINOPS_INLINE void read(Tile& t, std::int64_t first, int n) const {
     for (int i = 0; i < t.pitch; i += V::kLanes) save(t.max + i, V(-kInfinity<Compute>));
     constexpr int kAtOnce = 4;
-    const std::int64_t step = a_.rows.step[1];
+    const std::int64_t step = a_.rows.step[SoftmaxArguments::kX];
     const In* x = t.x + first * step;
     Compute* to = t.values;
     const int pitch = t.pitch;
@@ -88,7 +88,7 @@ class SoftmaxColumns {
   // kCount elements of every row. The last vector of rows overlaps the one before it.
   template <int kCount>
   TWINOPS_INLINE void read_elements(Tile& t, const In* x, Compute* to) const {
-    const std::int64_t step = a_.rows.step[1];
+    const std::int64_t step = a_.rows.step[SoftmaxArguments::kX];
     const int width = t.width, pitch = t.pitch;
     const auto put = [&](int i, auto&& value) TWINOPS_INLINE_BODY {
       V max = load<Isa>(t.max + i);
@@ -103,7 +103,8 @@ class SoftmaxColumns {
       put(i, [&](int k) TWINOPS_INLINE_BODY { return load<Isa>(x + k * step + i); });
     };
     if (width < V::kLanes) {
-      return put(0, [&](int k) TWINOPS_INLINE_BODY { return load_few<Isa>(x + k * step, width); });
+      return put(0,
+                 [&](int k) TWINOPS_INLINE_BODY { return load_partial<Isa>(x + k * step, width); });
     }
     int i = 0;
     for (; i + V::kLanes <= width; i += V::kLanes) rows(i);
@@ -207,10 +208,11 @@ class SoftmaxColumns {
   // ... of the element whose values, or weights, begin at `from`.
   template <class F>
   TWINOPS_INLINE void write(const Tile& t, std::int64_t first, int n, F&& f) const {
-    Out* out = t.out + first * a_.rows.step[0];
+    const std::int64_t step = a_.rows.step[SoftmaxArguments::kOut];
+    Out* out = t.out + first * step;
     const Compute* from = t.values;
     const int pitch = t.pitch;
-    for (int j = 0; j < n; ++j, out += a_.rows.step[0], from += pitch) {
+    for (int j = 0; j < n; ++j, out += step, from += pitch) {
       if (!t.special) [[likely]] {
         write_chunk<true, true>(RowView<Out, Isa>{out, 1, streamed_}, 0, t.width,
                                 [&](int i) TWINOPS_INLINE_BODY { return f(from, i); });

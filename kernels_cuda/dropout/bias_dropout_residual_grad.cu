@@ -1,6 +1,6 @@
 // The backward pass of bias_dropout_residual: dx as dropout_grad, and dbias from the stored dx.
 //
-// Where the fast path of dropout takes dx, both are made in one pass (dropout_grad_sums.cuh). Else
+// Where the fast path of dropout takes dx, both are made in one pass (bias_grad_kernel.cuh). Else
 // dx is read once more, most of it from the cache: chunks of 1024 rows, folded in half; a thread
 // holds 32 rows of a column, every 32nd of the chunk, so it folds the index's top five bits in
 // registers and the block the rest in shared memory (column_sums.cuh).
@@ -17,8 +17,8 @@ void run_cuda<BiasDropoutResidualGrad>(const BiasDropoutResidualGrad::Arguments&
   const std::size_t sum_bytes = s.type == Type::float64 ? sizeof(double) : sizeof(float);
   const Workspace workspace(execution,
                             scratch ? static_cast<std::size_t>(chunks * s.columns) * sum_bytes : 0);
-  if (goes_by_grad_sums(arguments.dropout, s, execution.device.index)) {
-    grad_sums_on_cuda(arguments.dropout, s, chunks, workspace.data(), execution);
+  if (fits_bias_grad_kernel(arguments.dropout, s, execution.device.index)) {
+    bias_grad_on_cuda(arguments.dropout, s, chunks, workspace.data(), execution);
     return;
   }
   dropout_on_cuda<false, false>(arguments.dropout, execution);

@@ -1,18 +1,18 @@
 // The backward pass of bias_dropout_residual with its sum over rows, in one pass over memory.
 //
-// A block takes a chunk of 1024 rows by sixteen packs of columns (256 bytes of a row; 512 of
-// float64). A thread makes 32 packs of dx, rows 32 apart. Packs of dy come into shared memory on
-// their own, eight ahead of the one in work, so that memory is kept busy while the block computes.
-// A thread folds the top five bits of the row (what waits, waits in shared memory: in registers it
-// left no room for two blocks a multiprocessor), the next four go over the block's warps, the last
-// over lanes. Memory: dy and the mask are read once, dx written once; a sum for each chunk and
-// column goes through scratch memory where there is more than one chunk, and a second kernel, which
-// is launched while the first one ends, adds them.
+// A block takes a chunk of 1024 rows by sixteen vectors of columns (256 bytes of a row; 512 of
+// float64). A thread makes 32 vectors of dx, rows 32 apart. Vectors of dy come into shared memory
+// on their own, eight ahead of the one in work, so that memory is kept busy while the block
+// computes. A thread folds the top five bits of the row (what waits, waits in shared memory: in
+// registers it left no room for two blocks a multiprocessor), the next four go over the block's
+// warps, the last over lanes. Memory: dy and the mask are read once, dx written once; a sum for
+// each chunk and column goes through scratch memory where there is more than one chunk, and a
+// second kernel, which is launched while the first one ends, adds them.
 //
 // On an H200, of the rate of a copy: 0.89 in 16 bits and 0.76 in float32 with a bit mask, 0.89 in
 // float32 drawn again, for 1024 rows of 65536; 0.77, 0.76 and 0.87 for 16384 rows of 1024, where
-// the second kernel and the few blocks count. Tried and left: packs straight to registers, four in
-// flight, and 128 bytes of a row: 0.80, 0.74 and 0.82 for 1024 rows.
+// the second kernel and the few blocks count. Tried and left: vectors straight to registers, four
+// in flight, and 128 bytes of a row: 0.80, 0.74 and 0.82 for 1024 rows.
 #pragma once
 
 #include <cuda_pipeline_primitives.h>
@@ -26,30 +26,31 @@
 namespace twinops {
 
 inline constexpr int kGradThreads = 512, kGradSumWarps = kGradThreads / 32;
-inline constexpr int kGradPacks = 16;  // of a row
-inline constexpr int kGradSlots = kGradThreads / kGradPacks;
-inline constexpr int kGradOfThread = kFoldChunk / kGradSlots;  // packs
-inline constexpr int kGradFlight = 8;                          // of them on their way
-static_assert(kGradOfThread == 32);
+inline constexpr int kGradRowVectors = 16;  // of a row
+inline constexpr int kGradSlots = kGradThreads / kGradRowVectors;
+inline constexpr int kGradThreadVectors = kFoldChunk / kGradSlots;  // vectors
+inline constexpr int kGradInFlight = 8;                             // of them on their way
+static_assert(kGradThreadVectors == 32);
 
-struct GradSumsLaunch {
-  DropoutLaunch dropout;
+struct BiasGradParams {
+  DropoutParams dropout;
   std::int64_t rows, columns, chunks;
 };
 
-// A pack of dx from a pack of dy; returns what was stored, in compute type.
-template <class T, PackSource kSource, bool kOneHigh>
-__device__ __forceinline__ void grad_pack(const FlatDropout& work, const DropoutDraws& draws,
-                                          std::int64_t pack, std::uint32_t bits, DropoutPack<T>& x,
-                                          compute_t<T> (&v)[DropoutPack<T>::kElements]) {
+// A vector of dx from a vector of dy; returns what was stored, in compute type.
+template <class T, MaskSource kSource, bool kOneHigh>
+__device__ __forceinline__ void grad_vector(const FlatDropout& work, const DropoutDraws& draws,
+                                            std::int64_t vector, std::uint32_t bits,
+                                            DropoutVector<T>& x,
+                                            compute_t<T> (&v)[DropoutVector<T>::kElements]) {
   using F = compute_t<T>;
-  constexpr int kElements = DropoutPack<T>::kElements;
+  constexpr int kElements = DropoutVector<T>::kElements;
   std::uint32_t words[kElements];
-  if constexpr (kSource == PackSource::contiguous) {
+  if constexpr (kSource == MaskSource::contiguous) {
     if constexpr (kOneHigh)
-      draw_pack<kSource>(draws, pack, words);
+      draw_vector<kSource>(draws, vector, words);
     else
-      draw_carrying_pack(draws, pack, words);
+      draw_carrying_vector(draws, vector, words);
   }
   x.widen_to(v);
 #pragma unroll
@@ -58,46 +59,46 @@ __device__ __forceinline__ void grad_pack(const FlatDropout& work, const Dropout
         dropped_out(is_drawn(kSource) ? keeps<kSource>(work.keep, words[j]) : (bits >> j & 1u) != 0,
                     v[j], static_cast<F>(work.scale));
   x.narrow_from(v);
-  x.store(static_cast<T*>(work.y), pack);
+  x.store(static_cast<T*>(work.y), vector);
   x.widen_to(v);
 }
 
-// The shared memory of a block: packs of dy that are on their way, a ring for each thread, and sums
-// that wait for their neighbours.
+// The shared memory of a block: vectors of dy that are on their way, a ring for each thread, and
+// sums that wait for their neighbours.
 template <class T>
 struct GradShared {
-  static constexpr int kElements = DropoutPack<T>::kElements;
-  DropoutPack<T> ring[kGradFlight][kGradThreads];
+  static constexpr int kElements = DropoutVector<T>::kElements;
+  DropoutVector<T> ring[kGradInFlight][kGradThreads];
   compute_t<T> waiting[3][kElements][kGradThreads];
 };
 
-// A thread's packs of a chunk: rows 32 apart, in the order that makes them a tree of neighbours.
-template <class T, PackSource kSource, bool kOneHigh>
+// A thread's vectors of a chunk: rows 32 apart, in the order that makes them a tree of neighbours.
+template <class T, MaskSource kSource, bool kOneHigh>
 class GradColumn {
  public:
   using F = compute_t<T>;
-  static constexpr int kElements = DropoutPack<T>::kElements;
+  static constexpr int kElements = DropoutVector<T>::kElements;
 
-  __device__ GradColumn(const GradSumsLaunch& launch, const DropoutDraws& draws,
+  __device__ GradColumn(const BiasGradParams& params, const DropoutDraws& draws,
                         GradShared<T>& shared, std::int64_t row, std::int64_t column)
-      : work_(launch.dropout.work), draws_(draws), shared_(shared) {
-    const std::int64_t row_packs = launch.columns / kElements;
-    pack_ = row * row_packs + column;
-    step_ = kGradSlots * row_packs;
-    const std::int64_t rows = column < row_packs ? launch.rows - row : 0;
-    packs_ = rows <= 0 ? 0
-                       : static_cast<int>(min((rows + kGradSlots - 1) / kGradSlots,
-                                              std::int64_t{kGradOfThread}));
+      : work_(params.dropout.work), draws_(draws), shared_(shared) {
+    const std::int64_t row_vectors = params.columns / kElements;
+    vector_ = row * row_vectors + column;
+    step_ = kGradSlots * row_vectors;
+    const std::int64_t rows = column < row_vectors ? params.rows - row : 0;
+    vectors_ = rows <= 0 ? 0
+                         : static_cast<int>(min((rows + kGradSlots - 1) / kGradSlots,
+                                                std::int64_t{kGradThreadVectors}));
   }
 
-  // Makes the packs of dx; their fold.
+  // Makes the vectors of dx; their fold.
   __device__ __forceinline__ void fold(F (&sums)[kElements]) {
 #pragma unroll
-    for (int n = 0; n < kGradFlight; ++n) ask(n);
+    for (int n = 0; n < kGradInFlight; ++n) ask(n);
     std::uint32_t bits[4], later[4];
     load_masks(0, bits);
 #pragma unroll 1
-    for (int group = 0; group < kGradOfThread / 4; ++group) {
+    for (int group = 0; group < kGradThreadVectors / 4; ++group) {
       load_masks(group + 1, later);
       fold_four(group, bits, sums);
       add(group, sums);
@@ -107,20 +108,22 @@ class GradColumn {
   }
 
  private:
-  // The n-th pack's number: bits reversed.
+  // The n-th vector's number: bits reversed.
   __device__ static __forceinline__ int number(int n) {
     return static_cast<int>(__brev(static_cast<unsigned>(n)) >> 27);
   }
-  __device__ __forceinline__ std::int64_t pack(int n) const { return pack_ + number(n) * step_; }
-  __device__ __forceinline__ bool is_there(int n) const { return number(n) < packs_; }
+  __device__ __forceinline__ std::int64_t vector(int n) const {
+    return vector_ + number(n) * step_;
+  }
+  __device__ __forceinline__ bool is_there(int n) const { return number(n) < vectors_; }
 
   __device__ __forceinline__ void ask(int n) {
-    if (n < kGradOfThread && is_there(n)) {
+    if (n < kGradThreadVectors && is_there(n)) {
 #pragma unroll
-      for (int k = 0; k < DropoutPack<T>::kWords; ++k)
+      for (int k = 0; k < DropoutVector<T>::kWords; ++k)
         __pipeline_memcpy_async(
-            &shared_.ring[n % kGradFlight][threadIdx.x].words[k],
-            static_cast<const uint4*>(work_.x) + pack(n) * DropoutPack<T>::kWords + k, 16);
+            &shared_.ring[n % kGradInFlight][threadIdx.x].words[k],
+            static_cast<const uint4*>(work_.x) + vector(n) * DropoutVector<T>::kWords + k, 16);
     }
     __pipeline_commit();
   }
@@ -130,34 +133,34 @@ class GradColumn {
     for (int i = 0; i < 4; ++i) {
       const int n = group * 4 + i;
       bits[i] =
-          kSource == PackSource::same && work_.source == DropoutWork::Source::all ? 0xffu : 0u;
-      if constexpr (kSource == PackSource::mask)
-        if (n < kGradOfThread && is_there(n)) bits[i] = load_mask(pack(n));
+          kSource == MaskSource::same && work_.source == DropoutWork::Source::all ? 0xffu : 0u;
+      if constexpr (kSource == MaskSource::mask)
+        if (n < kGradThreadVectors && is_there(n)) bits[i] = load_mask(vector(n));
     }
   }
   // Not as what is read once: a sector of the mask is that of many blocks.
-  __device__ __forceinline__ std::uint32_t load_mask(std::int64_t pack) const {
+  __device__ __forceinline__ std::uint32_t load_mask(std::int64_t vector) const {
     if (work_.source == DropoutWork::Source::bytes)
-      return load_pack_mask<kElements>(work_.mask_in, true, pack);
+      return load_vector_mask<kElements>(work_.mask_in, true, vector);
     const auto* mask = static_cast<const std::uint8_t*>(work_.mask_in);
-    if (kElements == 8) return __ldg(mask + pack);
-    return __ldg(mask + pack / 2) >> (pack % 2 * 4) & 15u;
+    if (kElements == 8) return __ldg(mask + vector);
+    return __ldg(mask + vector / 2) >> (vector % 2 * 4) & 15u;
   }
 
-  // Packs 4 group to 4 group + 3.
+  // Vectors 4 group to 4 group + 3.
   __device__ __forceinline__ void fold_four(int group, const std::uint32_t (&bits)[4],
                                             F (&sums)[kElements]) {
     F first_half[kElements];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int n = group * 4 + i;
-      __pipeline_wait_prior(kGradFlight - 1);
+      __pipeline_wait_prior(kGradInFlight - 1);
       F v[kElements] = {};
       if (is_there(n)) {
-        DropoutPack<T> x = shared_.ring[n % kGradFlight][threadIdx.x];
-        grad_pack<T, kSource, kOneHigh>(work_, draws_, pack(n), bits[i], x, v);
+        DropoutVector<T> x = shared_.ring[n % kGradInFlight][threadIdx.x];
+        grad_vector<T, kSource, kOneHigh>(work_, draws_, vector(n), bits[i], x, v);
       }
-      ask(n + kGradFlight);
+      ask(n + kGradInFlight);
 #pragma unroll
       for (int j = 0; j < kElements; ++j) {
         sums[j] = i % 2 == 0 ? v[j] : sums[j] + v[j];
@@ -187,34 +190,35 @@ class GradColumn {
   const FlatDropout& work_;
   const DropoutDraws& draws_;
   GradShared<T>& shared_;
-  std::int64_t pack_, step_;
-  int packs_;
+  std::int64_t vector_, step_;
+  int vectors_;
 };
 
-template <class T, PackSource kSource, bool kKeys>
+template <class T, MaskSource kSource, bool kKeys>
 __global__ void __launch_bounds__(kGradThreads, sizeof(T) == 8 ? 1 : 2)
-    grad_sums_kernel(const __grid_constant__ GradSumsLaunch launch, T* dbias,
+    bias_grad_kernel(const __grid_constant__ BiasGradParams params, T* dbias,
                      compute_t<T>* partial) {
   using F = compute_t<T>;
-  constexpr int kElements = DropoutPack<T>::kElements;
+  constexpr int kElements = DropoutVector<T>::kElements;
   TWINOPS_DYNAMIC_SHARED(memory);
   auto& shared = *reinterpret_cast<GradShared<T>*>(memory);
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();  // tree_sums_kernel may come, and wait
 #endif
-  const FlatDropout& work = launch.dropout.work;
+  const FlatDropout& work = params.dropout.work;
   const Sequence sequence = work.random.sequence();
-  const DropoutDraws draws = draws_of<kSource, kKeys>(launch.dropout, sequence);
+  const DropoutDraws draws = draws_of<kSource, kKeys>(params.dropout, sequence);
   const bool one_high = draws.reaches<kSource>(work.elements);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const std::int64_t column = std::int64_t{blockIdx.x} * kGradPacks + threadIdx.x % kGradPacks;
-  for (std::int64_t chunk = blockIdx.y; chunk < launch.chunks; chunk += gridDim.y) {
-    const std::int64_t row = chunk * kFoldChunk + threadIdx.x / kGradPacks;
+  const std::int64_t column =
+      std::int64_t{blockIdx.x} * kGradRowVectors + threadIdx.x % kGradRowVectors;
+  for (std::int64_t chunk = blockIdx.y; chunk < params.chunks; chunk += gridDim.y) {
+    const std::int64_t row = chunk * kFoldChunk + threadIdx.x / kGradRowVectors;
     F sums[kElements];
     if (one_high)
-      GradColumn<T, kSource, true>(launch, draws, shared, row, column).fold(sums);
+      GradColumn<T, kSource, true>(params, draws, shared, row, column).fold(sums);
     else
-      GradColumn<T, kSource, false>(launch, draws, shared, row, column).fold(sums);
+      GradColumn<T, kSource, false>(params, draws, shared, row, column).fold(sums);
 #pragma unroll
     for (int j = 0; j < kElements; ++j) shared.waiting[0][j][threadIdx.x] = sums[j];
     __syncthreads();
@@ -225,11 +229,11 @@ __global__ void __launch_bounds__(kGradThreads, sizeof(T) == 8 ? 1 : 2)
     __syncthreads();  // the next chunk writes there
     if (warp >= kElements) continue;
     F sum = fold_sixteen(of_warps);
-    sum = sum + __shfl_down_sync(~0u, sum, kGradPacks);
+    sum = sum + __shfl_down_sync(~0u, sum, kGradRowVectors);
     const std::int64_t at = column * kElements + warp;
-    if (lane >= kGradPacks || at >= launch.columns) continue;
-    if (launch.chunks > 1) {
-      partial[chunk * launch.columns + at] = sum;
+    if (lane >= kGradRowVectors || at >= params.columns) continue;
+    if (params.chunks > 1) {
+      partial[chunk * params.columns + at] = sum;
     } else {
       ChunkTree<F> tree;
       tree.add(sum);
@@ -238,12 +242,12 @@ __global__ void __launch_bounds__(kGradThreads, sizeof(T) == 8 ? 1 : 2)
   }
 }
 
-template <class T, PackSource kSource>
-void launch_grad_sums(const GradSumsLaunch& launch, void* dbias, void* scratch,
+template <class T, MaskSource kSource>
+void launch_bias_grad(const BiasGradParams& params, void* dbias, void* scratch,
                       cudaStream_t stream) {
-  const std::int64_t packs = launch.columns / DropoutPack<T>::kElements;
-  const dim3 blocks(static_cast<unsigned>((packs + kGradPacks - 1) / kGradPacks),
-                    static_cast<unsigned>(std::min<std::int64_t>(launch.chunks, 65535)));
+  const std::int64_t vectors = params.columns / DropoutVector<T>::kElements;
+  const dim3 blocks(static_cast<unsigned>((vectors + kGradRowVectors - 1) / kGradRowVectors),
+                    static_cast<unsigned>(std::min<std::int64_t>(params.chunks, 65535)));
   auto* const sums = static_cast<T*>(dbias);
   auto* const partial = static_cast<compute_t<T>*>(scratch);
   const auto go = [&](auto kernel) {
@@ -251,42 +255,42 @@ void launch_grad_sums(const GradSumsLaunch& launch, void* dbias, void* scratch,
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
           "cudaFuncSetAttribute");
     launch_grid("launch of bias_dropout_residual_grad", kernel, blocks, kGradThreads, kBytes,
-                stream, launch, sums, partial);
+                stream, params, sums, partial);
   };
   if constexpr (is_drawn(kSource)) {
-    if (launch.dropout.work.random.seed_tensor != nullptr)
-      return go(grad_sums_kernel<T, kSource, false>);
+    if (params.dropout.work.random.seed_tensor != nullptr)
+      return go(bias_grad_kernel<T, kSource, false>);
   }
-  go(grad_sums_kernel<T, kSource, true>);
+  go(bias_grad_kernel<T, kSource, true>);
 }
 
 // Whether dx and dbias can be made in one pass.
-inline bool goes_by_grad_sums(const DropoutWork& work, const ColumnSums& s, int device) {
+inline bool fits_bias_grad_kernel(const DropoutWork& work, const ColumnSums& s, int device) {
   bool fits =
       s.sums != nullptr && s.rows > 0 &&
       (work.source != DropoutWork::Source::draw || work.random.layout == RandomLayout::contiguous);
   const int room = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   with_floating_type(work.type, [&]<class T>(TypeTag<T>) {
-    fits = fits && goes_by_packs<T>(work) && s.columns % kDropoutElements<T> == 0 &&
+    fits = fits && fits_contiguous_kernel<T>(work) && s.columns % kDropoutVectorElements<T> == 0 &&
            sizeof(GradShared<T>) <= static_cast<std::size_t>(room);
   });
   return fits;
 }
 
-inline void grad_sums_on_cuda(const DropoutWork& work, const ColumnSums& s, std::int64_t chunks,
+inline void bias_grad_on_cuda(const DropoutWork& work, const ColumnSums& s, std::int64_t chunks,
                               void* scratch, Execution& execution) {
   using Source = DropoutWork::Source;
   execution.random_words = work.random_words;
   const CurrentDevice current(execution.device.index);
   const auto stream = static_cast<cudaStream_t>(execution.stream);
-  const GradSumsLaunch launch{{work, philox_keys(work.random.seed)}, s.rows, s.columns, chunks};
+  const BiasGradParams params{{work, philox_keys(work.random.seed)}, s.rows, s.columns, chunks};
   with_floating_type(work.type, [&]<class T>(TypeTag<T>) {
     if (work.source == Source::draw)
-      launch_grad_sums<T, PackSource::contiguous>(launch, s.sums, scratch, stream);
+      launch_bias_grad<T, MaskSource::contiguous>(params, s.sums, scratch, stream);
     else if (work.source == Source::bits || work.source == Source::bytes)
-      launch_grad_sums<T, PackSource::mask>(launch, s.sums, scratch, stream);
+      launch_bias_grad<T, MaskSource::mask>(params, s.sums, scratch, stream);
     else
-      launch_grad_sums<T, PackSource::same>(launch, s.sums, scratch, stream);
+      launch_bias_grad<T, MaskSource::same>(params, s.sums, scratch, stream);
     ++execution.launches;
     if (chunks > 1) launch_tree_sums<T>(s, chunks, scratch, execution);
   });

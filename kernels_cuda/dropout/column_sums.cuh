@@ -62,7 +62,7 @@ __device__ __forceinline__ F fold_sixteen(const F (&s)[16]) {
 }
 
 // Adds the sums of chunks; `partial` is what a kernel before it on the stream writes.
-inline constexpr int kTreeThreads = 64, kTreeFlight = 16;
+inline constexpr int kTreeThreads = 64, kTreeInFlight = 16;
 template <class T>
 __global__ void __launch_bounds__(kTreeThreads)
     tree_sums_kernel(const compute_t<T>* partial, T* sums, std::int64_t chunks,
@@ -74,15 +74,15 @@ __global__ void __launch_bounds__(kTreeThreads)
   const std::int64_t column = std::int64_t{blockIdx.x} * kTreeThreads + threadIdx.x;
   if (column >= columns) return;
   ChunkTree<F> tree;  // of subtrees of sixteen chunks
-  for (std::int64_t chunk = 0; chunk < chunks; chunk += kTreeFlight) {
-    F v[kTreeFlight];
+  for (std::int64_t chunk = 0; chunk < chunks; chunk += kTreeInFlight) {
+    F v[kTreeInFlight];
 #pragma unroll
-    for (int k = 0; k < kTreeFlight; ++k)
+    for (int k = 0; k < kTreeInFlight; ++k)
       v[k] = chunk + k < chunks ? partial[(chunk + k) * columns + column] : F(0);
 #pragma unroll
-    for (int step = 1; step < kTreeFlight; step *= 2)
+    for (int step = 1; step < kTreeInFlight; step *= 2)
 #pragma unroll
-      for (int k = 0; k < kTreeFlight; k += 2 * step) v[k] = v[k] + v[k + step];
+      for (int k = 0; k < kTreeInFlight; k += 2 * step) v[k] = v[k] + v[k + step];
     tree.add(v[0]);
   }
   sums[column] = narrow<T>(tree.total());

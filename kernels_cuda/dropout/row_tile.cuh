@@ -1,4 +1,4 @@
-// A part of a row, which a warp goes along in packs: its operands, its draws, its mask.
+// A part of a row, which a warp goes along in vectors: its operands, its draws, its mask.
 #pragma once
 
 #include "kernels_cuda/dropout/unaligned_io.cuh"
@@ -7,7 +7,7 @@
 
 namespace twinops {
 
-inline constexpr int kDropoutFlight = 2;  // packs that a thread has in flight
+inline constexpr int kDropoutInFlight = 2;  // vectors that a thread has in flight
 
 // A warp's part of a row.
 struct DropoutTile {
@@ -17,7 +17,7 @@ struct DropoutTile {
 };
 
 // Where a tile's draws begin. `skip`: words of the first group of four that are before it.
-template <PackSource kSource>
+template <MaskSource kSource>
 struct TileDraws {
   DropoutDraws draws;
   std::uint32_t skip;
@@ -27,21 +27,21 @@ struct TileDraws {
       : draws{philox_keys(uniform_word(seed)), uniform_word(s.subsequence), uniform_word(s.block),
               0, random.period} {
     const std::uint64_t e = uniform_word(element);
-    draws.first = kSource == PackSource::triton ? e : e / 4;
-    skip = kSource == PackSource::triton ? 0 : static_cast<std::uint32_t>(e % 4);
+    draws.first = kSource == MaskSource::triton ? e : e / 4;
+    skip = kSource == MaskSource::triton ? 0 : static_cast<std::uint32_t>(e % 4);
   }
 
-  // What is kept of packs pack, pack + 32, ... of the tile. All lanes call it.
+  // What is kept of vectors vector, vector + 32, ... of the tile. All lanes call it.
   template <int kElements>
-  __device__ __forceinline__ void keep(const KeepRange& range, std::uint32_t pack,
-                                       std::uint32_t (&bits)[kDropoutFlight]) const {
+  __device__ __forceinline__ void keep(const KeepRange& range, std::uint32_t vector,
+                                       std::uint32_t (&bits)[kDropoutInFlight]) const {
 #pragma unroll
-    for (int k = 0; k < kDropoutFlight; ++k) bits[k] = drawn<kElements>(range, pack + 32 * k);
+    for (int k = 0; k < kDropoutInFlight; ++k) bits[k] = drawn<kElements>(range, vector + 32 * k);
     if (skip == 0) return;
-    std::uint32_t later = drawn<4>(range, (pack + 32 * kDropoutFlight) * (kElements / 4));
+    std::uint32_t later = drawn<4>(range, (vector + 32 * kDropoutInFlight) * (kElements / 4));
     const int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int k = kDropoutFlight - 1; k >= 0; --k) {
+    for (int k = kDropoutInFlight - 1; k >= 0; --k) {
       const std::uint32_t next = __shfl_sync(~0u, lane == 0 ? later : bits[k], (lane + 1) % 32);
       later = bits[k];
       bits[k] = (bits[k] | next << kElements) >> skip & ((1u << kElements) - 1);
@@ -50,9 +50,10 @@ struct TileDraws {
 
  private:
   template <int kElements>
-  __device__ __forceinline__ std::uint32_t drawn(const KeepRange& range, std::uint32_t pack) const {
+  __device__ __forceinline__ std::uint32_t drawn(const KeepRange& range,
+                                                 std::uint32_t vector) const {
     std::uint32_t words[kElements], bits = 0;
-    draw_pack<kSource>(draws, pack, words);
+    draw_vector<kSource>(draws, vector, words);
 #pragma unroll
     for (int j = 0; j < kElements; ++j) or_if(keeps<kSource>(range, words[j]), bits, 1u << j);
     return bits;
@@ -71,34 +72,35 @@ struct TileMask {
         bytes(is_bytes),
         aligned(!is_bytes || reinterpret_cast<std::uintptr_t>(mask) % kElements == 0) {}
 
-  __device__ __forceinline__ std::uint32_t load(std::uint32_t pack) const {
-    if (aligned) return load_pack_mask<kElements>(begin, bytes, pack);
+  __device__ __forceinline__ std::uint32_t load(std::uint32_t vector) const {
+    if (aligned) return load_vector_mask<kElements>(begin, bytes, vector);
     std::uint32_t bits = 0;
 #pragma unroll
     for (int j = 0; j < kElements; ++j)
-      bits |= static_cast<std::uint32_t>(begin[pack * kElements + j] != 0) << j;
+      bits |= static_cast<std::uint32_t>(begin[vector * kElements + j] != 0) << j;
     return bits;
   }
-  // `whole`: there is such a pack. All lanes call it.
-  __device__ __forceinline__ void store(std::uint32_t pack, bool whole, std::uint32_t bits) const {
-    if (!bytes) return store_pack_mask<kElements, false>(begin, pack, whole, bits);
-    if (aligned) return store_pack_mask<kElements, true>(begin, pack, whole, bits);
+  // `whole`: there is such a vector. All lanes call it.
+  __device__ __forceinline__ void store(std::uint32_t vector, bool whole,
+                                        std::uint32_t bits) const {
+    if (!bytes) return store_vector_mask<kElements, false>(begin, vector, whole, bits);
+    if (aligned) return store_vector_mask<kElements, true>(begin, vector, whole, bits);
     if (!whole) return;
 #pragma unroll
-    for (int j = 0; j < kElements; ++j) begin[pack * kElements + j] = bits >> j & 1u;
+    for (int j = 0; j < kElements; ++j) begin[vector * kElements + j] = bits >> j & 1u;
   }
 };
 
-// The operands of a tile, and its packs that are in flight.
-template <class T, PackSource kSource, bool kShifted, bool kSums>
-class TilePacks {
+// The operands of a tile, and its vectors that are in flight.
+template <class T, MaskSource kSource, bool kUnaligned, bool kSums>
+class TileVectors {
  public:
   using F = compute_t<T>;
-  static constexpr int kElements = DropoutPack<T>::kElements;
+  static constexpr int kElements = DropoutVector<T>::kElements;
 
-  __device__ TilePacks(const DropoutWork& work, const DropoutTile& tile)
+  __device__ TileVectors(const DropoutWork& work, const DropoutTile& tile)
       : work_(work),
-        packs_(tile.elements / kElements),
+        vectors_(tile.elements / kElements),
         mask_(is_read(work) ? work.mask_in : work.mask_out,
               is_read(work) ? work.source == DropoutWork::Source::bytes
                             : work.sink == DropoutWork::Sink::bytes,
@@ -108,13 +110,13 @@ class TilePacks {
         residual_(work.residual, kSums ? tile.offset[DropoutWork::kResidual] : 0),
         y_(work.y, tile.offset[DropoutWork::kY]) {}
 
-  __device__ std::uint32_t packs() const { return packs_; }
+  __device__ std::uint32_t vectors() const { return vectors_; }
 
-  __device__ __forceinline__ void load(std::uint32_t pack) {
+  __device__ __forceinline__ void load(std::uint32_t vector) {
 #pragma unroll
-    for (int k = 0; k < kDropoutFlight; ++k) {
-      const std::uint32_t at = pack + 32 * k;
-      if (at >= packs_) continue;
+    for (int k = 0; k < kDropoutInFlight; ++k) {
+      const std::uint32_t at = vector + 32 * k;
+      if (at >= vectors_) continue;
       x_.load(at, x_raw_[k]);
       if constexpr (kSums) {
         if (work_.bias != nullptr) bias_.load(at, bias_raw_[k]);
@@ -123,28 +125,28 @@ class TilePacks {
     }
     if constexpr (!is_drawn(kSource)) {
 #pragma unroll
-      for (int k = 0; k < kDropoutFlight; ++k) {
-        const std::uint32_t at = pack + 32 * k;
+      for (int k = 0; k < kDropoutInFlight; ++k) {
+        const std::uint32_t at = vector + 32 * k;
         bits_[k] = work_.source == DropoutWork::Source::all ? 0xffu : 0u;
-        if (is_read(work_) && at < packs_) bits_[k] = mask_.load(at);
+        if (is_read(work_) && at < vectors_) bits_[k] = mask_.load(at);
       }
     }
   }
 
   // All lanes call it.
   template <class Draws>
-  __device__ __forceinline__ void finish(const Draws& draws, std::uint32_t pack) {
-    if constexpr (is_drawn(kSource)) draws.template keep<kElements>(work_.keep, pack, bits_);
+  __device__ __forceinline__ void finish(const Draws& draws, std::uint32_t vector) {
+    if constexpr (is_drawn(kSource)) draws.template keep<kElements>(work_.keep, vector, bits_);
 #pragma unroll
-    for (int k = 0; k < kDropoutFlight; ++k) {
-      const std::uint32_t at = pack + 32 * k;
-      if (k != 0 && at - threadIdx.x % 32 >= packs_) break;
-      DropoutPack<T> p = x_.pack_of(x_raw_[k]);
+    for (int k = 0; k < kDropoutInFlight; ++k) {
+      const std::uint32_t at = vector + 32 * k;
+      if (k != 0 && at - threadIdx.x % 32 >= vectors_) break;
+      DropoutVector<T> p = x_.vector_of(x_raw_[k]);
       F v[kElements], bias[kElements], residual[kElements];
       p.widen_to(v);
       if constexpr (kSums) {
-        bias_.pack_of(bias_raw_[k]).widen_to(bias);
-        residual_.pack_of(residual_raw_[k]).widen_to(residual);
+        bias_.vector_of(bias_raw_[k]).widen_to(bias);
+        residual_.vector_of(residual_raw_[k]).widen_to(residual);
       }
       const F scale = static_cast<F>(work_.scale);
 #pragma unroll
@@ -158,8 +160,8 @@ class TilePacks {
           v[j] = dropped_out(kept, v[j], scale);
       }
       p.narrow_from(v);
-      y_.store(at, packs_, p);
-      if (work_.sink != DropoutWork::Sink::nothing) mask_.store(at, at < packs_, bits_[k]);
+      y_.store(at, vectors_, p);
+      if (work_.sink != DropoutWork::Sink::nothing) mask_.store(at, at < vectors_, bits_[k]);
     }
   }
 
@@ -169,15 +171,15 @@ class TilePacks {
            (work.source == DropoutWork::Source::bits || work.source == DropoutWork::Source::bytes);
   }
 
-  using Input = RunInput<T, kShifted>;
+  using Reader = UnalignedReader<T, kUnaligned>;
   const DropoutWork& work_;
-  const std::uint32_t packs_;
+  const std::uint32_t vectors_;
   const TileMask<kElements> mask_;  // one: no operator both reads and stores a mask
-  const Input x_, bias_, residual_;
-  RunOutput<T, kShifted> y_;
-  typename Input::Raw x_raw_[kDropoutFlight], bias_raw_[kSums ? kDropoutFlight : 1],
-      residual_raw_[kSums ? kDropoutFlight : 1];
-  std::uint32_t bits_[kDropoutFlight];
+  const Reader x_, bias_, residual_;
+  UnalignedWriter<T, kUnaligned> y_;
+  typename Reader::Raw x_raw_[kDropoutInFlight], bias_raw_[kSums ? kDropoutInFlight : 1],
+      residual_raw_[kSums ? kDropoutInFlight : 1];
+  std::uint32_t bits_[kDropoutInFlight];
 };
 
 }  // namespace twinops

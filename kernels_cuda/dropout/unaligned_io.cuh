@@ -1,7 +1,7 @@
 // Runs of elements that begin at any multiple of an element's size, read and written by a warp in
 // aligned words of 16 bytes. How far a run begins beyond such a word, its shift, is the same for
-// all of the warp's packs. Every word that is read holds a byte of the run; bytes of one word that
-// belong to others are never written.
+// all of the warp's vectors. Every word that is read holds a byte of the run; bytes of one word
+// that belong to others are never written.
 #pragma once
 
 #include "kernels_cuda/dropout/vector.cuh"
@@ -33,69 +33,69 @@ __device__ __forceinline__ uint4 joined_word(const std::uint32_t* from) {
 }
 
 // A run that is read. Without kShifted it begins at an aligned word.
-template <class T, bool kShifted>
-struct RunInput {
-  static constexpr int kWords = DropoutPack<T>::kWords;
+template <class T, bool kUnaligned>
+struct UnalignedReader {
+  static constexpr int kWords = DropoutVector<T>::kWords;
   const uint4* words = nullptr;
   std::uint32_t shift = 0;
 
   struct Raw {
-    uint4 words[kWords + kShifted];
+    uint4 words[kWords + kUnaligned];
   };
 
-  __device__ RunInput(const void* memory, std::int64_t element) {
+  __device__ UnalignedReader(const void* memory, std::int64_t element) {
     const char* at =
         static_cast<const char*>(memory) + element * static_cast<std::int64_t>(sizeof(T));
-    if constexpr (kShifted)
+    if constexpr (kUnaligned)
       shift = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(at)) & 15u;
     words = reinterpret_cast<const uint4*>(at - shift);
   }
-  // Pack `pack` of the run, as it lies in memory.
-  __device__ __forceinline__ void load(std::uint32_t pack, Raw& raw) const {
-    const uint4* at = words + pack * kWords;
+  // Vector `vector` of the run, as it lies in memory.
+  __device__ __forceinline__ void load(std::uint32_t vector, Raw& raw) const {
+    const uint4* at = words + vector * kWords;
 #pragma unroll
     for (int k = 0; k < kWords; ++k) raw.words[k] = at[k];
-    if constexpr (kShifted) raw.words[kWords] = shift != 0 ? at[kWords] : make_uint4(0, 0, 0, 0);
+    if constexpr (kUnaligned) raw.words[kWords] = shift != 0 ? at[kWords] : make_uint4(0, 0, 0, 0);
   }
-  __device__ __forceinline__ DropoutPack<T> pack_of(const Raw& raw) const {
-    DropoutPack<T> pack;
-    if constexpr (kShifted) {
+  __device__ __forceinline__ DropoutVector<T> vector_of(const Raw& raw) const {
+    DropoutVector<T> vector;
+    if constexpr (kUnaligned) {
       std::uint32_t from[4 * kWords + 4], to[4 * kWords];
 #pragma unroll
       for (int k = 0; k <= kWords; ++k) split_word(raw.words[k], from + 4 * k);
       shift_bytes<T, kWords>(from, shift, to);
 #pragma unroll
-      for (int k = 0; k < kWords; ++k) pack.words[k] = joined_word(to + 4 * k);
+      for (int k = 0; k < kWords; ++k) vector.words[k] = joined_word(to + 4 * k);
     } else {
 #pragma unroll
-      for (int k = 0; k < kWords; ++k) pack.words[k] = raw.words[k];
+      for (int k = 0; k < kWords; ++k) vector.words[k] = raw.words[k];
     }
-    return pack;
+    return vector;
   }
 };
 
-// A run that is written, pack after pack: lane i packs i, i + 32, ... A word that two packs share
-// is stored by the later one's lane, which has the earlier pack by a shuffle; what lies in the
-// run's first and last word goes element by element.
-template <class T, bool kShifted>
-struct RunOutput {
-  static constexpr int kWords = DropoutPack<T>::kWords, kElements = DropoutPack<T>::kElements;
+// A run that is written, vector after vector: lane i vectors i, i + 32, ... A word that two vectors
+// share is stored by the later one's lane, which has the earlier vector by a shuffle; what lies in
+// the run's first and last word goes element by element.
+template <class T, bool kUnaligned>
+struct UnalignedWriter {
+  static constexpr int kWords = DropoutVector<T>::kWords, kElements = DropoutVector<T>::kElements;
   char* begin;  // of the run
   std::uint32_t shift = 0;
-  uint4 before = {};  // the last word of this lane's pack before
+  uint4 before = {};  // the last word of this lane's vector before
 
-  __device__ RunOutput(void* memory, std::int64_t element)
+  __device__ UnalignedWriter(void* memory, std::int64_t element)
       : begin(static_cast<char*>(memory) + element * static_cast<std::int64_t>(sizeof(T))) {
-    if constexpr (kShifted)
+    if constexpr (kUnaligned)
       shift = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(begin)) & 15u;
   }
 
-  // Stores pack number `pack` of `packs`, if there is such a one. All lanes call it.
-  __device__ __forceinline__ void store(std::uint32_t pack, std::uint32_t packs,
-                                        const DropoutPack<T>& p) {
-    auto* const to = reinterpret_cast<uint4*>(begin - shift) + pack * kWords;
-    if (!kShifted || shift == 0) {
-      if (pack < packs) {
+  // Stores vector number `vector` of `vectors`, if there is such a one. All lanes call it.
+  __device__ __forceinline__ void store(std::uint32_t vector, std::uint32_t vectors,
+                                        const DropoutVector<T>& p) {
+    auto* const to = reinterpret_cast<uint4*>(begin - shift) + vector * kWords;
+    if (!kUnaligned || shift == 0) {
+      if (vector < vectors) {
 #pragma unroll
         for (int k = 0; k < kWords; ++k) to[k] = p.words[k];
       }
@@ -106,11 +106,11 @@ struct RunOutput {
 #pragma unroll
     for (int k = 0; k < kWords; ++k) split_word(p.words[k], from + 4 + 4 * k);
     shift_bytes<T, kWords>(from, 16 - shift, words);
-    if (pack >= packs) return;
-    if (pack != 0) to[0] = joined_word(words);
+    if (vector >= vectors) return;
+    if (vector != 0) to[0] = joined_word(words);
 #pragma unroll
     for (int k = 1; k < kWords; ++k) to[k] = joined_word(words + 4 * k);
-    if (pack == 0 || pack + 1 == packs) store_ends(pack, packs, p);
+    if (vector == 0 || vector + 1 == vectors) store_ends(vector, vectors, p);
   }
 
  private:
@@ -121,12 +121,12 @@ struct RunOutput {
     return make_uint4(__shfl_sync(~0u, given.x, from), __shfl_sync(~0u, given.y, from),
                       __shfl_sync(~0u, given.z, from), __shfl_sync(~0u, given.w, from));
   }
-  __device__ __forceinline__ void store_ends(std::uint32_t pack, std::uint32_t packs,
-                                             const DropoutPack<T>& p) const {
+  __device__ __forceinline__ void store_ends(std::uint32_t vector, std::uint32_t vectors,
+                                             const DropoutVector<T>& p) const {
     const T* elements = reinterpret_cast<const T*>(p.words);
-    T* const to = reinterpret_cast<T*>(begin) + pack * kElements;
-    const std::uint32_t low = pack == 0 ? 16 - shift : 0;
-    const std::uint32_t high = pack + 1 == packs ? 16 * kWords - shift : 16 * kWords;
+    T* const to = reinterpret_cast<T*>(begin) + vector * kElements;
+    const std::uint32_t low = vector == 0 ? 16 - shift : 0;
+    const std::uint32_t high = vector + 1 == vectors ? 16 * kWords - shift : 16 * kWords;
 #pragma unroll
     for (std::uint32_t j = 0; j < kElements; ++j)
       if (j * sizeof(T) < low || j * sizeof(T) >= high) to[j] = elements[j];

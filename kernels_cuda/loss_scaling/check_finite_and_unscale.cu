@@ -44,7 +44,7 @@ void run_cuda<CheckFiniteAndUnscale>(const CheckFiniteAndUnscale::Arguments& a,
     check(cudaMemsetAsync(a.found_inf, 0, size_of(a.found_inf_type),
                           static_cast<cudaStream_t>(execution.stream)),
           "cudaMemsetAsync");
-  launch_list(a.list, execution, [&]<class T>(TypeTag<T>) {
+  launch_multi_tensor(a.list, execution, [&]<class T>(TypeTag<T>) {
     return UnscaleBody<T>{DeviceScale(a.scale, a.scale_type),
                           DeviceFlag(a.found_inf, a.found_inf_type), a.check_input};
   });

@@ -1,38 +1,38 @@
-// A short list of tensors in one launch: a block for each stretch of up to kListThreads packs of
-// one member. The parameters name the stretches, or, where they are of few members, the members. So
+// A short list of tensors in one launch: a block for each span of up to kMultiTensorThreads vectors
+// of one tensor. The parameters name the spans, or, where they are of few tensors, the tensors. So
 // a block waits for one cold look at them and then for its elements, where the way through starts
-// and windows (packs.cuh) has to wait three times.
+// and windows (multi_tensor_args.cuh) has to wait three times.
 #pragma once
 
 #include "kernels_cuda/loss_scaling/multi_tensor_args.cuh"
 
 namespace twinops {
 
-// Packs in a row: where they lie and what of them is a tensor's.
-struct BlockPacks {
+// Vectors in a row: where they lie and what of them is a tensor's.
+struct VectorSpan {
   char* x;
   char* out;
   unsigned count;
-  int head, tail;  // as in Edge
+  int head, tail;  // as in TensorEnds
 };
 
 // The same without `out`, in one word. With every 1000 bytes of parameters a launch takes 0.03 us
 // longer, and a kernel asks once.
-class PackRun {
+class VectorRun {
  public:
-  static constexpr int kMostPacks = 256;
-  // Whether one word can say it: of packs that lie equally in x and out, and no pointer of CUDA's
+  static constexpr int kMostVectors = 256;
+  // Whether one word can say it: of vectors that lie equally in x and out, and no pointer of CUDA's
   // is out of its reach.
-  static bool can_tell(const char* x, Edge edge) {
-    return !edge.apart() && reinterpret_cast<std::uintptr_t>(x) >> 54 == 0;
+  static bool can_tell(const char* x, TensorEnds ends) {
+    return !ends.misaligned() && reinterpret_cast<std::uintptr_t>(x) >> 54 == 0;
   }
 
-  PackRun() = default;  // no run
-  PackRun(char* x, std::uint32_t packs, Edge edge)
-      : bits_(reinterpret_cast<std::uintptr_t>(x) << 10 | (packs - 1) << 6 | edge.head() << 3 |
-              (edge.tail() - 1)) {}
+  VectorRun() = default;  // no run
+  VectorRun(char* x, std::uint32_t vectors, TensorEnds ends)
+      : bits_(reinterpret_cast<std::uintptr_t>(x) << 10 | (vectors - 1) << 6 | ends.head() << 3 |
+              (ends.tail() - 1)) {}
 
-  __device__ BlockPacks packs() const {
+  __device__ VectorSpan span() const {
     const auto low = static_cast<unsigned>(bits_);
     const auto x = reinterpret_cast<char*>(bits_ >> 14 << 4);
     return {x, x, (low >> 6 & 255) + 1, static_cast<int>(low >> 3 & 7),
@@ -40,73 +40,73 @@ class PackRun {
   }
 
  private:
-  std::uint64_t bits_;  // x / kPackBytes: 50 bits, packs - 1: 8, head: 3, tail - 1: 3
+  std::uint64_t bits_;  // x / kVectorBytes: 50 bits, vectors - 1: 8, head: 3, tail - 1: 3
 };
-static_assert(PackRun::kMostPacks >= kListThreads);
+static_assert(VectorRun::kMostVectors >= kMultiTensorThreads);
 
 // What a block works on; kInPlace: out is x.
 template <bool kInPlace>
-struct Stretch {
-  PackRun run;
+struct BlockSpan {
+  VectorRun run;
   char* out;
 };
 template <>
-struct Stretch<true> {
-  PackRun run;
+struct BlockSpan<true> {
+  VectorRun run;
 };
 
 template <int Bytes, bool kInPlace>
-struct StretchList {
-  static constexpr int kMost = Bytes / static_cast<int>(sizeof(Stretch<kInPlace>));
-  Stretch<kInPlace> blocks[kMost];
+struct BlockSpans {
+  static constexpr int kMost = Bytes / static_cast<int>(sizeof(BlockSpan<kInPlace>));
+  BlockSpan<kInPlace> blocks[kMost];
 
   template <class T>
-  __device__ BlockPacks of_block(unsigned block) const {
-    const Stretch<kInPlace> stretch = blocks[block];
-    BlockPacks packs = stretch.run.packs();
-    if constexpr (!kInPlace) packs.out = stretch.out;
-    return packs;
+  __device__ VectorSpan of_block(unsigned block) const {
+    const BlockSpan<kInPlace> given = blocks[block];
+    VectorSpan span = given.run.span();
+    if constexpr (!kInPlace) span.out = given.out;
+    return span;
   }
 };
 
-// Few members, each in blocks of kListThreads packs. Parameters of up to 256 bytes are all that a
-// launch takes in the shorter of the driver's two times (docs/performance.md).
+// Few tensors, each in blocks of kMultiTensorThreads vectors. Parameters of up to 256 bytes are all
+// that a launch takes in the shorter of the driver's two times (docs/performance.md).
 template <bool kInPlace>
-class MemberList {
+class TensorTable {
  public:
   static constexpr std::size_t kMost = 8;
 
-  // Members lie equally in x and out; blocks are fewer than 2^16 - 1.
-  void add(const char* x, char* out, std::uint32_t packs, Edge edge) {
-    first_block_[members_] = static_cast<std::uint16_t>(blocks_);
-    x_[members_] = const_cast<char*>(x);
-    if constexpr (!kInPlace) out_[members_] = out;
-    packs_[members_] = packs;
-    edges_[members_] = edge;
-    ++members_;
-    blocks_ += blocks_for(packs);
+  // Tensors lie equally in x and out; blocks are fewer than 2^16 - 1.
+  void add(const char* x, char* out, std::uint32_t vectors, TensorEnds ends) {
+    first_block_[tensors_] = static_cast<std::uint16_t>(blocks_);
+    x_[tensors_] = const_cast<char*>(x);
+    if constexpr (!kInPlace) out_[tensors_] = out;
+    vectors_[tensors_] = vectors;
+    tensor_ends_[tensors_] = ends;
+    ++tensors_;
+    blocks_ += blocks_for(vectors);
   }
   unsigned blocks() const { return blocks_; }
-  static std::uint32_t blocks_for(std::uint32_t packs) {
-    return (packs + kListThreads - 1) / kListThreads;
+  static std::uint32_t blocks_for(std::uint32_t vectors) {
+    return (vectors + kMultiTensorThreads - 1) / kMultiTensorThreads;
   }
 
   template <class T>
-  __device__ BlockPacks of_block(unsigned block) const {
+  __device__ VectorSpan of_block(unsigned block) const {
     unsigned m = 0;
 #pragma unroll
     for (unsigned i = 1; i < kMost; ++i) m += block >= first_block_[i];
-    const Edge edge = edges_[m];
-    constexpr unsigned kMostPacks = kListThreads;
-    const unsigned first = (block - first_block_[m]) * kMostPacks, left = packs_[m] - first;
-    const std::size_t bytes = std::size_t{first} * kPackBytes;
-    BlockPacks packs;
-    packs.x = x_[m] + bytes;
-    packs.out = kInPlace ? packs.x : out_[m] + bytes;
-    packs.count = min(left, kMostPacks);
-    packs.head = first == 0 ? edge.head() : 0;
-    packs.tail = left <= kMostPacks ? edge.tail() : kPackElements<T>;
-    return packs;
+    const TensorEnds ends = tensor_ends_[m];
+    constexpr unsigned kMostVectors = kMultiTensorThreads;
+    const unsigned first = (block - first_block_[m]) * kMostVectors, left = vectors_[m] - first;
+    const std::size_t bytes = std::size_t{first} * kVectorBytes;
+    VectorSpan span;
+    span.x = x_[m] + bytes;
+    span.out = kInPlace ? span.x : out_[m] + bytes;
+    span.count = min(left, kMostVectors);
+    span.head = first == 0 ? ends.head() : 0;
+    span.tail = left <= kMostVectors ? ends.tail() : kVectorElements<T>;
+    return span;
   }
 
  private:
@@ -114,30 +114,31 @@ class MemberList {
 
   // In the order in which a block looks at them.
   std::uint16_t first_block_[kMost] = {kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone};
-  Edge edges_[kMost];
-  std::uint32_t packs_[kMost];
+  TensorEnds tensor_ends_[kMost];
+  std::uint32_t vectors_[kMost];
   char* x_[kMost];
   char* out_[kInPlace ? 1 : kMost];
-  std::uint16_t members_ = 0, blocks_ = 0;
+  std::uint16_t tensors_ = 0, blocks_ = 0;
 };
 
-// Calls body on every element, as list_kernel does. The body comes first: behind the list it would
-// be a second cold look at the parameters, which a warp waits for before it asks for its stretch.
-template <class T, class Body, class List>
-__global__ void __launch_bounds__(kListThreads)
-    stretch_kernel(const __grid_constant__ Body body, const __grid_constant__ List list) {
-  const BlockPacks packs = list.template of_block<T>(blockIdx.x);
+// Calls body on every element, as multi_tensor_kernel does. The body comes first: behind the list
+// it would be a second cold look at the parameters, which a warp waits for before it asks for its
+// span.
+template <class T, class Body, class Args>
+__global__ void __launch_bounds__(kMultiTensorThreads)
+    block_span_kernel(const __grid_constant__ Body body, const __grid_constant__ Args args) {
+  const VectorSpan span = args.template of_block<T>(blockIdx.x);
   auto state = body.begin();
-  const unsigned pack = threadIdx.x;
-  if (pack >= packs.count || body.idle(state)) return;
+  const unsigned vector = threadIdx.x;
+  if (vector >= span.count || body.idle(state)) return;
   Place place;
-  place.low = pack == 0 ? packs.head : 0;
-  place.high = pack + 1 == packs.count ? packs.tail : kPackElements<T>;
-  place.whole = place.low == 0 && place.high == kPackElements<T>;
-  place.x = packs.x + pack * kPackBytes;
-  place.out = packs.out + pack * kPackBytes;
+  place.low = vector == 0 ? span.head : 0;
+  place.high = vector + 1 == span.count ? span.tail : kVectorElements<T>;
+  place.whole = place.low == 0 && place.high == kVectorElements<T>;
+  place.x = span.x + vector * kVectorBytes;
+  place.out = span.out + vector * kVectorBytes;
   __builtin_assume(__isGlobal(place.x) && __isGlobal(place.out));
-  PackOf<T> elements;
+  TensorVector<T> elements;
   if (place.whole && body.reads(state)) elements.load(place);
   body.prepare(state);
   elements.map(body, state, place);

@@ -73,7 +73,7 @@ void run_cuda<UpdateLossScaling>(const UpdateLossScaling::Arguments& a, Executio
                   a.good_steps_out,
                   a.bad_steps_out,
                   a.rule};
-  launch_list(a.list, execution, [&]<class T>(TypeTag<T>) {
+  launch_multi_tensor(a.list, execution, [&]<class T>(TypeTag<T>) {
     const ZeroBody<T> body{state, a.list.in_place()};
     state.scale = nullptr;
     return body;

@@ -1,8 +1,8 @@
-// The words that a pack of dropout's fast path draws, in each layout (numerics/random.hpp).
+// The words that a vector of dropout's fast path draws, in each layout (numerics/random.hpp).
 //
 // For 16-bit types the ten Philox rounds are close to the limit of the integer units. The counter's
 // upper words are equal for all blocks of a launch in the layouts contiguous and triton: two of the
-// twenty wide multiplications are then shared by a thread's packs, in uniform registers.
+// twenty wide multiplications are then shared by a thread's vectors, in uniform registers.
 #pragma once
 
 #include "kernels_cuda/common/launch.cuh"
@@ -10,17 +10,17 @@
 
 namespace twinops {
 
-// Where a pack's mask comes from: what a launch is compiled for. Same: all elements are kept, or
+// Where a vector's mask comes from: what a launch is compiled for. Same: all elements are kept, or
 // none. The last three are drawn, in a layout.
-enum class PackSource { same, mask, contiguous, strided, triton };
+enum class MaskSource { same, mask, contiguous, strided, triton };
 
-constexpr bool is_drawn(PackSource source) {
-  return source != PackSource::same && source != PackSource::mask;
+constexpr bool is_drawn(MaskSource source) {
+  return source != MaskSource::same && source != MaskSource::mask;
 }
 
-template <PackSource kSource>
+template <MaskSource kSource>
 __device__ constexpr bool keeps(const KeepRange& keep, std::uint32_t word) {
-  return kSource == PackSource::triton ? keep.has(word) : word < keep.count;  // first is 0
+  return kSource == MaskSource::triton ? keep.has(word) : word < keep.count;  // first is 0
 }
 
 // A word that is the same in all threads of a warp, in a uniform register. All of them call it.
@@ -54,28 +54,28 @@ struct DropoutDraws {
   std::uint64_t first;               // block in it, or number of four, of the first element
   std::uint64_t period;
 
-  // Whether draw_pack may count blocks in 32 bits, from the first element to the last.
-  template <PackSource kSource>
+  // Whether draw_vector may count blocks in 32 bits, from the first element to the last.
+  template <MaskSource kSource>
   __device__ bool reaches(std::int64_t elements) const {
-    if (!is_drawn(kSource) || kSource == PackSource::strided) return true;
+    if (!is_drawn(kSource) || kSource == MaskSource::strided) return true;
     const std::uint64_t begin = block + first;
     const std::uint64_t blocks =
-        static_cast<std::uint64_t>(elements) / (kSource == PackSource::triton ? 1 : 4);
+        static_cast<std::uint64_t>(elements) / (kSource == MaskSource::triton ? 1 : 4);
     return (begin ^ (begin + blocks)) >> 32 == 0;
   }
 };
 
-// The words of pack `pack`, whose elements follow one another.
-template <PackSource kSource, int kElements>
-__device__ __forceinline__ void draw_pack(const DropoutDraws& d, std::int64_t pack,
-                                          std::uint32_t (&words)[kElements]) {
+// The words of vector `vector`, whose elements follow one another.
+template <MaskSource kSource, int kElements>
+__device__ __forceinline__ void draw_vector(const DropoutDraws& d, std::int64_t vector,
+                                            std::uint32_t (&words)[kElements]) {
   const auto philox = [&](std::uint32_t low, std::uint32_t high, std::uint64_t subsequence) {
     return philox_rounds<std::uint32_t>({{low, high, static_cast<std::uint32_t>(subsequence),
                                           static_cast<std::uint32_t>(subsequence >> 32)}},
                                         d.keys);
   };
-  const auto number = static_cast<std::uint64_t>(pack);
-  if constexpr (kSource == PackSource::triton) {
+  const auto number = static_cast<std::uint64_t>(vector);
+  if constexpr (kSource == MaskSource::triton) {
     const std::uint64_t begin = d.block + d.first;
     const auto high = static_cast<std::uint32_t>(begin >> 32);
     const auto low = static_cast<std::uint32_t>(begin + number * kElements);
@@ -86,11 +86,11 @@ __device__ __forceinline__ void draw_pack(const DropoutDraws& d, std::int64_t pa
   }
   const std::uint64_t four = d.first + number * (kElements / 4);
   Quotient turn{};
-  if constexpr (kSource == PackSource::strided) turn = divided(four, d.period);
+  if constexpr (kSource == MaskSource::strided) turn = divided(four, d.period);
 #pragma unroll
   for (int b = 0; b < kElements / 4; ++b) {
     PhiloxBlock<std::uint32_t> drawn;
-    if constexpr (kSource == PackSource::strided) {
+    if constexpr (kSource == MaskSource::strided) {
       const std::uint64_t block = d.block + turn.quotient;
       drawn = philox(static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
                      d.subsequence + turn.rest);
@@ -105,12 +105,12 @@ __device__ __forceinline__ void draw_pack(const DropoutDraws& d, std::int64_t pa
   }
 }
 
-// The same in layout contiguous where a pack's blocks do not share their number's upper half.
+// The same in layout contiguous where a vector's blocks do not share their number's upper half.
 template <int kElements>
-__device__ __forceinline__ void draw_carrying_pack(const DropoutDraws& d, std::int64_t pack,
-                                                   std::uint32_t (&words)[kElements]) {
+__device__ __forceinline__ void draw_carrying_vector(const DropoutDraws& d, std::int64_t vector,
+                                                     std::uint32_t (&words)[kElements]) {
   const std::uint64_t first =
-      d.block + d.first + static_cast<std::uint64_t>(pack) * (kElements / 4);
+      d.block + d.first + static_cast<std::uint64_t>(vector) * (kElements / 4);
 #pragma unroll
   for (int b = 0; b < kElements / 4; ++b) {
     const std::uint64_t block = first + static_cast<unsigned>(b);

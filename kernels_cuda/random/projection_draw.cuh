@@ -21,7 +21,7 @@ inline constexpr int kProjectionRows = 128 / static_cast<int>(sizeof(F));
 template <class F>
 inline constexpr int kThreadRows = kProjectionRows<F> / 4;
 
-struct ProjectionLaunch {
+struct ProjectionParams {
   Projection p;
   void* sums;                     // [splits, rows, outputs] in compute type; nullptr: one split
   std::int64_t chunks, of_split;  // chunks in all; of a split (a power of two)
@@ -44,24 +44,24 @@ struct ProjectionLaunch {
 // the order that makes them a tree of neighbours.
 struct ChunkShape {
   int terms;
-  int stride_log, units_log;  // parts; parts of a group
-  int bodies_log, slabs;      // bodies of a slab; slabs of the chunk
+  int stride_log, group_parts_log;  // parts; parts of a group
+  int bodies_log, slabs;            // bodies of a slab; slabs of the chunk
   int passes_log;
 
-  __device__ ChunkShape(const ProjectionLaunch& launch, std::int64_t chunk) {
-    const std::int64_t left = launch.p.terms - chunk * kFoldChunk;
+  __device__ ChunkShape(const ProjectionParams& params, std::int64_t chunk) {
+    const std::int64_t left = params.p.terms - chunk * kFoldChunk;
     terms = left < kFoldChunk ? static_cast<int>(left) : kFoldChunk;
-    stride_log = launch.groups_log;
+    stride_log = params.groups_log;
     while (kProjectionBody << stride_log < terms) ++stride_log;
-    units_log = stride_log - launch.groups_log;
-    bodies_log = min(launch.bodies_log, units_log);
-    slabs = 1 << (units_log - bodies_log);
-    passes_log = min(launch.passes_log, units_log - bodies_log);
+    group_parts_log = stride_log - params.groups_log;
+    bodies_log = min(params.bodies_log, group_parts_log);
+    slabs = 1 << (group_parts_log - bodies_log);
+    passes_log = min(params.passes_log, group_parts_log - bodies_log);
   }
   // The part that group g takes as its number u.
   __device__ int part(int u, int g, int groups_log) const {
     const unsigned turned =
-        units_log == 0 ? 0 : __brev(static_cast<unsigned>(u)) >> (32 - units_log);
+        group_parts_log == 0 ? 0 : __brev(static_cast<unsigned>(u)) >> (32 - group_parts_log);
     return g + static_cast<int>(turned << groups_log);
   }
 };
@@ -86,16 +86,16 @@ __device__ __forceinline__ void put_four(double* at, const double (&v)[4]) {
 template <class F>
 class SlabDrawer {
  public:
-  __device__ SlabDrawer(const ProjectionLaunch& launch, const volatile Sequence& sequence)
-      : launch_(launch),
+  __device__ SlabDrawer(const ProjectionParams& params, const volatile Sequence& sequence)
+      : params_(params),
         s_{sequence.seed, sequence.subsequence, sequence.block},
         keys_(philox_keys(s_.seed)) {}
 
   __device__ void draw(const ProjectionStep& step, F* slab) const {
-    const Projection& p = launch_.p;
-    const ChunkShape shape(launch_, step.chunk);
-    const std::int64_t run = p.backward ? p.terms : p.outputs;
-    const bool aligned = (p.random.first | static_cast<std::uint64_t>(run)) % 4 == 0;
+    const Projection& p = params_.p;
+    const ChunkShape shape(params_, step.chunk);
+    const std::int64_t line = p.backward ? p.terms : p.outputs;
+    const bool aligned = (p.random.first | static_cast<std::uint64_t>(line)) % 4 == 0;
     if (aligned && p.backward)
       draw_aligned<true>(step, shape, slab);
     else if (aligned)
@@ -118,20 +118,20 @@ class SlabDrawer {
   // Term i of a slab, of group g: its index in the chunk.
   __device__ int term(const ProjectionStep& step, const ChunkShape& shape, int i, int g) const {
     const int u = (step.slab << shape.bodies_log) + i / kProjectionBody;
-    return shape.part(u, g, launch_.groups_log) + ((i % kProjectionBody) << shape.stride_log);
+    return shape.part(u, g, params_.groups_log) + ((i % kProjectionBody) << shape.stride_log);
   }
   __device__ F* place(F* slab, int group, int output, int i) const {
-    const int warp = group << (3 - launch_.groups_log) | output / kWarpOutputs;
-    return slab + (warp * launch_.slab_terms() + i) * kWarpOutputs + output % kWarpOutputs;
+    const int warp = group << (3 - params_.groups_log) | output / kWarpOutputs;
+    return slab + (warp * params_.slab_terms() + i) * kWarpOutputs + output % kWarpOutputs;
   }
 
   // A block is four outputs of a term, or four terms of an output, one for each of four groups.
   template <bool kBackward>
   __device__ __forceinline__ void draw_aligned(const ProjectionStep& step, const ChunkShape& shape,
                                                F* slab) const {
-    const Projection& p = launch_.p;
-    const int groups_log = launch_.groups_log, terms_log = 4 + shape.bodies_log;
-    const int tile = launch_.outputs_of_tile();
+    const Projection& p = params_.p;
+    const int groups_log = params_.groups_log, terms_log = 4 + shape.bodies_log;
+    const int tile = params_.outputs_of_tile();
     const int along_log = kBackward ? 8 - groups_log : 6 - groups_log;
     const int along = static_cast<int>(threadIdx.x) & ((1 << along_log) - 1);
     const int output = kBackward ? along : 4 * along;
@@ -140,7 +140,7 @@ class SlabDrawer {
     const std::uint64_t first = s_.block + e / 4;
     const auto of_term = kBackward ? 0 : static_cast<std::uint64_t>(p.outputs) / 4;
     F* const to = place(slab, 0, output, 0);
-    const int of_group = launch_.slab_terms() * kWarpOutputs << (3 - groups_log);
+    const int of_group = params_.slab_terms() * kWarpOutputs << (3 - groups_log);
     const int rows = 1 << (kBackward ? terms_log + groups_log - 2 : terms_log + groups_log);
 #pragma unroll 4
     for (int row = static_cast<int>(threadIdx.x) >> along_log; row < rows;
@@ -169,11 +169,11 @@ class SlabDrawer {
 
   // Blocks lie along the outputs of a term, and one more at an end.
   __device__ void draw_forward(const ProjectionStep& step, const ChunkShape& shape, F* slab) const {
-    const Projection& p = launch_.p;
-    const int tile = launch_.outputs_of_tile();
+    const Projection& p = params_.p;
+    const int tile = params_.outputs_of_tile();
     const unsigned blocks = static_cast<unsigned>(tile) / 4 + 1;
     const unsigned terms = static_cast<unsigned>(kProjectionBody) << shape.bodies_log;
-    const int items = static_cast<int>((terms << launch_.groups_log) * blocks);
+    const int items = static_cast<int>((terms << params_.groups_log) * blocks);
     const std::int64_t left = p.outputs - step.tile * tile;
 #pragma unroll 2
     for (int item = threadIdx.x; item < items; item += kProjectionThreads) {
@@ -195,10 +195,10 @@ class SlabDrawer {
   // Blocks lie along the terms of an output: four groups take a block's words. groups_log >= 2.
   __device__ void draw_backward(const ProjectionStep& step, const ChunkShape& shape,
                                 F* slab) const {
-    const Projection& p = launch_.p;
-    const int tile_log = 8 - launch_.groups_log, tile = 1 << tile_log;
+    const Projection& p = params_.p;
+    const int tile_log = 8 - params_.groups_log, tile = 1 << tile_log;
     const int terms_log = 4 + shape.bodies_log;
-    const int items = 1 << (tile_log + terms_log + launch_.groups_log - 2);
+    const int items = 1 << (tile_log + terms_log + params_.groups_log - 2);
     const std::int64_t left = p.outputs - step.tile * tile;
 #pragma unroll 2
     for (int item = threadIdx.x; item < items; item += kProjectionThreads) {
@@ -226,7 +226,7 @@ class SlabDrawer {
     return words;
   }
 
-  const ProjectionLaunch& launch_;
+  const ProjectionParams& params_;
   const Sequence s_;
   const PhiloxKeys keys_;
 };

@@ -11,7 +11,7 @@
 namespace twinops {
 
 struct ProjectionPlan {
-  ProjectionLaunch launch;
+  ProjectionParams params;
   std::int64_t row_blocks, tile_blocks;
   int splits;
   std::size_t shared, scratch;  // bytes
@@ -21,7 +21,7 @@ struct ProjectionPlan {
 // bytes of x that come in; and of the scratch memory that splits take.
 inline double plan_clocks(const ProjectionPlan& plan, int rows_of_block, std::size_t size,
                           int multiprocessors) {
-  const ProjectionLaunch& l = plan.launch;
+  const ProjectionParams& l = plan.params;
   const double terms = static_cast<double>(std::min<std::int64_t>(
                    std::max<std::int64_t>(l.p.terms, kProjectionBody), l.of_split * kFoldChunk)),
                outputs = l.outputs_of_tile(), rows = rows_of_block;
@@ -40,7 +40,7 @@ inline double plan_clocks(const ProjectionPlan& plan, int rows_of_block, std::si
 // room for.
 inline void plan_shared(ProjectionPlan& plan, std::size_t size, int rows_of_block, int device) {
   const int most = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  ProjectionLaunch& l = plan.launch;
+  ProjectionParams& l = plan.params;
   const std::int64_t longest = std::min<std::int64_t>(l.p.terms, kFoldChunk);
   std::int64_t terms = kProjectionBody << l.groups_log;
   while (terms < longest) terms *= 2;
@@ -64,7 +64,7 @@ inline ProjectionPlan plan_projection(const Projection& p, int rows_of_block, st
                                       bool has_scratch, int device) {
   const int multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount, device);
   ProjectionPlan plan{};
-  ProjectionLaunch& l = plan.launch;
+  ProjectionParams& l = plan.params;
   l.p = p;
   l.chunks = std::max<std::int64_t>(1, (p.terms + kFoldChunk - 1) / kFoldChunk);
   plan.row_blocks = (p.rows + rows_of_block - 1) / rows_of_block;

@@ -44,13 +44,13 @@ __device__ __forceinline__ void load_terms(const T* row, std::int64_t step, int 
 // Brings the terms of a pass of a chunk into shared memory, x[part][number][row]. `row`: of this
 // thread's lane. Returns whether all that the thread has read may go by products.
 template <class T>
-__device__ __forceinline__ bool load_chunk(const ProjectionLaunch& launch, const ChunkShape& shape,
+__device__ __forceinline__ bool load_chunk(const ProjectionParams& params, const ChunkShape& shape,
                                            const T* row, int pass, compute_t<T>* x) {
   using F = compute_t<T>;
   constexpr int kRows = kProjectionRows<F>, kLanesOfRow = 32 / kRows;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int terms = kProjectionBody << shape.stride_log;
-  const int groups_log = launch.groups_log, passes = 1 << shape.passes_log;
+  const int groups_log = params.groups_log, passes = 1 << shape.passes_log;
   // Parts come in bit-reversed order, so a pass has those with these low bits above the group's.
   const int low =
       shape.passes_log == 0
@@ -70,7 +70,7 @@ __device__ __forceinline__ bool load_chunk(const ProjectionLaunch& launch, const
   };
   constexpr int kStep = 8 * kProjectionWarps * kLanesOfRow, kAtOnce = sizeof(F) == 8 ? 2 : 4;
   const int begin = 8 * (warp * kLanesOfRow + lane / kRows);
-  if (row != nullptr && launch.p.x_step == 1 && shape.terms == terms &&
+  if (row != nullptr && params.p.x_step == 1 && shape.terms == terms &&
       terms % (kStep * kAtOnce) == 0 && reinterpret_cast<std::uintptr_t>(row) % 16 == 0) {
     constexpr int kWords = static_cast<int>(sizeof(T)) / 2;
 #pragma unroll 1
@@ -96,7 +96,7 @@ __device__ __forceinline__ bool load_chunk(const ProjectionLaunch& launch, const
 #pragma unroll 1
   for (int t = begin; t < terms; t += kStep) {
     F v[8];
-    load_terms(row, launch.p.x_step, t, shape.terms, v);
+    load_terms(row, params.p.x_step, t, shape.terms, v);
     put(t, v);
   }
   return by_products;
@@ -193,8 +193,8 @@ __device__ __forceinline__ void each_sum(Body&& body) {
 template <class F>
 __device__ __forceinline__ void add_body(BodyRegisters<F>& waiting, F* shared,
                                          BodyMemory<F>& memory, ThreadSums<F>& sums, int u,
-                                         int units_log) {
-  const bool last = u + 1 == 1 << units_log;
+                                         int group_parts_log) {
+  const bool last = u + 1 == 1 << group_parts_log;
   if ((u & 1) == 0) {
     if (!last) each_sum<F>([&](int r, int o) { waiting.first[r][o] = sums[r][o]; });
     return;

@@ -4,7 +4,7 @@
 // another a thread draws four groups of four, 32 groups apart, so that a warp's stores are whole
 // lines; a draw index or an address that is no multiple of four shifts words between lanes, at the
 // cost of one group in four. Other tensors go eight elements a thread, at once where they lie in a
-// run (dropout_run.cuh), else one by one.
+// run (dropout/contiguous_octet.cuh), else one by one.
 //
 // Bound: in layouts contiguous and strided memory (2^28 words in 241 and 308 us on an H200, where
 // torch's zero_() of the same bytes takes 319), in layout triton ten rounds a word: two wide
@@ -21,7 +21,7 @@
 
 #include "kernels_cuda/common/launch.cuh"
 #include "kernels_cuda/kernel.hpp"
-#include "kernels_cuda/random/draw_eight.cuh"
+#include "kernels_cuda/random/octet.cuh"
 #include "operators/random_fill.hpp"
 
 namespace twinops {
@@ -36,21 +36,21 @@ __device__ __forceinline__ std::uint32_t converted(RandomLayout layout, std::uin
 
 // A launch where elements and draws follow one another: `head` elements, so that the next one is
 // aligned, then groups of four, then fewer than four.
-struct FillLaunch {
+struct FillParams {
   FlatFill fill;
   PhiloxKeys keys;  // unless the seed is on the device
   std::int64_t head, groups;
   int period_log;  // of the strided layout's period; -1: it is no power of two
 };
-static_assert(sizeof(FillLaunch) <= kSmallParameters);
+static_assert(sizeof(FillParams) <= kSmallParameters);
 
 // Draws for a warp: the words of groups first + lane, first + lane + 32, ...
 template <RandomLayout kLayout, bool kSeedTensor>
 class FillDrawer {
  public:
-  __device__ __forceinline__ FillDrawer(const FillLaunch& launch, const Sequence& s,
+  __device__ __forceinline__ FillDrawer(const FillParams& params, const Sequence& s,
                                         std::uint64_t first)
-      : launch_(launch), s_(s), keys_(kSeedTensor ? philox_keys(s.seed) : launch.keys) {
+      : params_(params), s_(s), keys_(kSeedTensor ? philox_keys(s.seed) : params.keys) {
     if constexpr (kLayout != RandomLayout::strided)
       family_ = philox_family(static_cast<std::uint32_t>(counter(first) >> 32),
                               static_cast<std::uint32_t>(s.subsequence),
@@ -75,9 +75,9 @@ class FillDrawer {
     } else if constexpr (kLayout == RandomLayout::contiguous) {
       b = philox_rounds_of(family_, static_cast<std::uint32_t>(counter(q)), keys_);
     } else {
-      const Quotient at = launch_.period_log < 0 ? divided(q, launch_.fill.random.period)
-                                                 : Quotient{q >> launch_.period_log,
-                                                            q & (launch_.fill.random.period - 1)};
+      const Quotient at = params_.period_log < 0 ? divided(q, params_.fill.random.period)
+                                                 : Quotient{q >> params_.period_log,
+                                                            q & (params_.fill.random.period - 1)};
       const std::uint64_t turn = s_.block + at.quotient, lane = s_.subsequence + at.rest;
       b = philox_rounds<std::uint32_t>(
           {{static_cast<std::uint32_t>(turn), static_cast<std::uint32_t>(turn >> 32),
@@ -93,7 +93,7 @@ class FillDrawer {
     return s_.block + (kLayout == RandomLayout::triton ? 4 * q : q);
   }
 
-  const FillLaunch& launch_;
+  const FillParams& params_;
   const Sequence s_;
   const PhiloxKeys keys_;
   PhiloxFamily family_;
@@ -120,30 +120,30 @@ __device__ void fill_flat_one(const FlatFill& fill, const Sequence& s, std::int6
 
 template <bool kUniform, RandomLayout kLayout, bool kSkip, bool kSeedTensor>
 __global__ void __launch_bounds__(kFillThreads)
-    fill_flat_kernel(const __grid_constant__ FillLaunch launch) {
-  const FlatFill& fill = launch.fill;
+    fill_flat_kernel(const __grid_constant__ FillParams params) {
+  const FlatFill& fill = params.fill;
   const Sequence s = fill.random.sequence();
-  const std::int64_t tail = launch.head + 4 * launch.groups;
+  const std::int64_t tail = params.head + 4 * params.groups;
   if (blockIdx.x == 0) {  // what is before and behind the groups: at most three elements each
     const std::int64_t i =
-        threadIdx.x < launch.head ? threadIdx.x : tail + threadIdx.x - launch.head;
+        threadIdx.x < params.head ? threadIdx.x : tail + threadIdx.x - params.head;
     if (i < fill.elements && threadIdx.x < 8) fill_flat_one<kUniform, kLayout>(fill, s, i);
   }
   const std::uint32_t lane = threadIdx.x % 32;
   const std::int64_t first =
       (std::int64_t{blockIdx.x} * kFillThreads + threadIdx.x - lane) * kFillGroups;
-  if (first >= launch.groups) return;
-  const std::uint64_t e = fill.random.first + static_cast<std::uint64_t>(launch.head + 4 * first);
+  if (first >= params.groups) return;
+  const std::uint64_t e = fill.random.first + static_cast<std::uint64_t>(params.head + 4 * first);
   const auto skip = static_cast<std::uint32_t>(e % 4);
-  const FillDrawer<kLayout, kSeedTensor> drawer(launch, s, e / 4);
+  const FillDrawer<kLayout, kSeedTensor> drawer(params, s, e / 4);
   if (!drawer.one_high(e / 4, 32 * (kFillGroups + 1))) {
 #pragma unroll 1
-    for (std::int64_t i = launch.head + 4 * first + lane;
-         i < min(launch.head + 4 * (first + 32 * kFillGroups), tail); i += 32)
+    for (std::int64_t i = params.head + 4 * first + lane;
+         i < min(params.head + 4 * (first + 32 * kFillGroups), tail); i += 32)
       fill_flat_one<kUniform, kLayout>(fill, s, i);
     return;
   }
-  auto* const out = reinterpret_cast<uint4*>(static_cast<std::uint32_t*>(fill.out) + launch.head);
+  auto* const out = reinterpret_cast<uint4*>(static_cast<std::uint32_t*>(fill.out) + params.head);
   std::uint32_t now[4], later[4];
   drawer.draw(e / 4 + lane, skip, now);
 #pragma unroll
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kFillThreads)
     }
     const auto value = [&](int j) { return converted<kUniform>(kLayout, words[j]); };
     const std::int64_t group = first + lane + 32 * k;
-    if (group < launch.groups)
+    if (group < params.groups)
       __stcs(out + group, make_uint4(value(0), value(1), value(2), value(3)));
 #pragma unroll
     for (int j = 0; j < 4; ++j) now[j] = later[j];
@@ -169,19 +169,19 @@ __global__ void __launch_bounds__(kFillThreads)
 }
 
 // Where an element lies, and how many are left along the innermost axis, it included.
-struct FillPlace {
+struct FillCursor {
   std::int64_t offset[RandomFill::kOperands] = {}, left = 1;
 
-  __device__ FillPlace(const RandomFill& fill, std::int64_t i) {
-    const auto& walk = fill.walk;
-    for (int axis = walk.rank - 1; axis >= 0; --axis) {
+  __device__ FillCursor(const RandomFill& fill, std::int64_t i) {
+    const auto& layout = fill.layout;
+    for (int axis = layout.rank - 1; axis >= 0; --axis) {
       Quotient at{0, static_cast<std::uint64_t>(i)};
-      if (axis != 0) at = divided(at.rest, static_cast<std::uint64_t>(walk.size[axis]));
+      if (axis != 0) at = divided(at.rest, static_cast<std::uint64_t>(layout.size[axis]));
       i = static_cast<std::int64_t>(at.quotient);
       const auto index = static_cast<std::int64_t>(at.rest);
-      if (axis == walk.rank - 1) left = walk.size[axis] - index;
+      if (axis == layout.rank - 1) left = layout.size[axis] - index;
 #pragma unroll
-      for (int k = 0; k < RandomFill::kOperands; ++k) offset[k] += index * walk.stride[k][axis];
+      for (int k = 0; k < RandomFill::kOperands; ++k) offset[k] += index * layout.stride[k][axis];
     }
   }
   __device__ Sequence sequence(const RandomFill& fill, Sequence s) const {
@@ -195,10 +195,11 @@ struct FillPlace {
 
 // Eight elements from i on, which lie in one run.
 template <bool kUniform>
-__device__ __forceinline__ void fill_run(const RandomFill& fill, const Sequence& sequence,
-                                         const FillPlace& at) {
+__device__ __forceinline__ void fill_contiguous_octet(const RandomFill& fill,
+                                                      const Sequence& sequence,
+                                                      const FillCursor& at) {
   std::uint32_t words[8];
-  draw_eight(fill.random, at.sequence(fill, sequence), at.draw(fill), words);
+  draw_octet(fill.random, at.sequence(fill, sequence), at.draw(fill), words);
 #pragma unroll
   for (int j = 0; j < 8; ++j) words[j] = converted<kUniform>(fill.random.layout, words[j]);
   auto* const out = static_cast<std::uint32_t*>(fill.out) + at.offset[RandomFill::kOut];
@@ -213,22 +214,22 @@ __device__ __forceinline__ void fill_run(const RandomFill& fill, const Sequence&
 
 template <bool kUniform>
 __global__ void __launch_bounds__(kFillThreads)
-    fill_walk_kernel(const __grid_constant__ RandomFill fill, bool runs) {
+    fill_strided_kernel(const __grid_constant__ RandomFill fill, bool contiguous_runs) {
   const Sequence sequence = fill.random.sequence();
   const std::int64_t step = std::int64_t{gridDim.x} * kFillThreads * 8;
   for (std::int64_t i = (std::int64_t{blockIdx.x} * kFillThreads + threadIdx.x) * 8;
        i < fill.elements; i += step) {
-    const FillPlace at(fill, i);
-    if (runs && at.left >= 8 && i + 8 <= fill.elements) {
-      fill_run<kUniform>(fill, sequence, at);
+    const FillCursor at(fill, i);
+    if (contiguous_runs && at.left >= 8 && i + 8 <= fill.elements) {
+      fill_contiguous_octet<kUniform>(fill, sequence, at);
       continue;
     }
     WordReader reader(fill.random.layout, fill.random.period);
 #pragma unroll 1
     for (std::int64_t j = i; j < min(i + 8, fill.elements); ++j) {
-      const FillPlace place(fill, j);
-      static_cast<std::uint32_t*>(fill.out)[place.offset[RandomFill::kOut]] = converted<kUniform>(
-          fill.random.layout, reader.word(place.sequence(fill, sequence), place.draw(fill)));
+      const FillCursor one(fill, j);
+      static_cast<std::uint32_t*>(fill.out)[one.offset[RandomFill::kOut]] = converted<kUniform>(
+          fill.random.layout, reader.word(one.sequence(fill, sequence), one.draw(fill)));
     }
   }
 }
@@ -236,22 +237,22 @@ __global__ void __launch_bounds__(kFillThreads)
 inline constexpr const char* kFillWhat = "launch of philox_words or uniform";
 
 // Whether what the innermost axis walks lies in runs, and draws follow one another along it.
-inline bool goes_by_runs(const RandomFill& fill) {
-  const auto& walk = fill.walk;
-  if (walk.rank == 0 || walk.size[walk.rank - 1] < 8) return false;
-  const auto step = [&](int operand) { return walk.stride[operand][walk.rank - 1]; };
+inline bool has_contiguous_runs(const RandomFill& fill) {
+  const auto& layout = fill.layout;
+  if (layout.rank == 0 || layout.size[layout.rank - 1] < 8) return false;
+  const auto step = [&](int operand) { return layout.stride[operand][layout.rank - 1]; };
   return step(RandomFill::kOut) == 1 && step(RandomFill::kDraw) == 1 &&
          (fill.random.seeds == nullptr || step(RandomFill::kRow) == 0);
 }
 
 template <bool kUniform, RandomLayout kLayout>
-void launch_flat(const FillLaunch& launch, cudaStream_t stream) {
+void launch_flat(const FillParams& params, cudaStream_t stream) {
   constexpr std::int64_t kOfBlock = std::int64_t{kFillThreads} * kFillGroups;
   const auto blocks =
-      static_cast<unsigned>(std::max<std::int64_t>(1, (launch.groups + kOfBlock - 1) / kOfBlock));
-  const bool on_device = launch.fill.random.seed_tensor != nullptr;
+      static_cast<unsigned>(std::max<std::int64_t>(1, (params.groups + kOfBlock - 1) / kOfBlock));
+  const bool on_device = params.fill.random.seed_tensor != nullptr;
   const auto by = [&](auto kernel) {
-    launch_grid(kFillWhat, kernel, blocks, kFillThreads, 0, stream, launch);
+    launch_grid(kFillWhat, kernel, blocks, kFillThreads, 0, stream, params);
   };
   const auto go = [&]<bool kSkip>() {
     if (on_device)
@@ -259,7 +260,7 @@ void launch_flat(const FillLaunch& launch, cudaStream_t stream) {
     else
       by(fill_flat_kernel<kUniform, kLayout, kSkip, false>);
   };
-  const std::uint64_t e = launch.fill.random.first + static_cast<std::uint64_t>(launch.head);
+  const std::uint64_t e = params.fill.random.first + static_cast<std::uint64_t>(params.head);
   if constexpr (kLayout != RandomLayout::triton) {  // a block an element: nothing to shift
     if (e % 4 != 0) return go.template operator()<true>();
   }
@@ -274,23 +275,23 @@ void fill_on_cuda(const RandomFill& fill, Execution& execution) {
   const auto stream = static_cast<cudaStream_t>(execution.stream);
   if (fill.flat) {
     const std::uintptr_t beyond = reinterpret_cast<std::uintptr_t>(fill.out) / 4 % 4;
-    FillLaunch launch{fill, philox_keys(fill.random.seed), 0, 0, -1};
-    launch.head =
+    FillParams params{fill, philox_keys(fill.random.seed), 0, 0, -1};
+    params.head =
         std::min<std::int64_t>(static_cast<std::int64_t>((4 - beyond) % 4), fill.elements);
-    launch.groups = (fill.elements - launch.head) / 4;
+    params.groups = (fill.elements - params.head) / 4;
     if (std::has_single_bit(fill.random.period))
-      launch.period_log = std::countr_zero(fill.random.period);
+      params.period_log = std::countr_zero(fill.random.period);
     if (fill.random.layout == RandomLayout::contiguous)
-      launch_flat<kUniform, RandomLayout::contiguous>(launch, stream);
+      launch_flat<kUniform, RandomLayout::contiguous>(params, stream);
     else if (fill.random.layout == RandomLayout::strided)
-      launch_flat<kUniform, RandomLayout::strided>(launch, stream);
+      launch_flat<kUniform, RandomLayout::strided>(params, stream);
     else
-      launch_flat<kUniform, RandomLayout::triton>(launch, stream);
+      launch_flat<kUniform, RandomLayout::triton>(params, stream);
   } else {
     const std::int64_t blocks = (fill.elements + 8 * kFillThreads - 1) / (8 * kFillThreads);
-    launch_grid(kFillWhat, fill_walk_kernel<kUniform>,
+    launch_grid(kFillWhat, fill_strided_kernel<kUniform>,
                 static_cast<unsigned>(std::min<std::int64_t>(blocks, 1 << 20)), kFillThreads, 0,
-                stream, fill, goes_by_runs(fill));
+                stream, fill, has_contiguous_runs(fill));
   }
   ++execution.launches;
 }

@@ -57,55 +57,55 @@ __device__ __forceinline__ F add_chunk(F sum, std::int64_t number, bool last, Le
 
 // Stores the thread's outputs of its row r, from sums: to y, or to the split's sums.
 template <class T>
-__device__ __forceinline__ void store_outputs(const ProjectionLaunch& launch,
+__device__ __forceinline__ void store_outputs(const ProjectionParams& params,
                                               const ProjectionStep& step, int r, int first,
                                               const compute_t<T> (&sums)[4]) {
   using F = compute_t<T>;
   constexpr int V = kLaneVector<F>;
-  const Projection& p = launch.p;
+  const Projection& p = params.p;
   const std::int64_t row = std::int64_t{blockIdx.x} * kProjectionRows<F> + row_of<F>(r);
   if (row >= p.rows) return;
 #pragma unroll
   for (int o = 0; o < 4; o += V) {
-    const std::int64_t output = step.tile * launch.outputs_of_tile() + first + output_of<F>(o);
-    if (launch.sums != nullptr) {
-      F* const to = static_cast<F*>(launch.sums) + (blockIdx.z * p.rows + row) * p.outputs + output;
+    const std::int64_t output = step.tile * params.outputs_of_tile() + first + output_of<F>(o);
+    if (params.sums != nullptr) {
+      F* const to = static_cast<F*>(params.sums) + (blockIdx.z * p.rows + row) * p.outputs + output;
 #pragma unroll
       for (int k = 0; k < V; ++k)
         if (output + k < p.outputs) to[k] = sums[o + k];
       continue;
     }
-    T* const to = static_cast<T*>(p.y) + projection_row(p, 0, row) + output * p.y_step;
-    struct alignas(V * sizeof(T)) Run {
+    T* const to = static_cast<T*>(p.y) + projection_row(p, Projection::kY, row) + output * p.y_step;
+    struct alignas(V * sizeof(T)) Vector {
       T of[V];
-    } run;
+    } vector;
 #pragma unroll
     for (int k = 0; k < V; ++k)
-      run.of[k] = narrow<T>(projected(sums[o + k], static_cast<F>(p.scale)));
+      vector.of[k] = narrow<T>(projected(sums[o + k], static_cast<F>(p.scale)));
     if (p.y_step == 1 && output + V <= p.outputs &&
-        reinterpret_cast<std::uintptr_t>(to) % sizeof(Run) == 0) {
-      *reinterpret_cast<Run*>(to) = run;
+        reinterpret_cast<std::uintptr_t>(to) % sizeof(Vector) == 0) {
+      *reinterpret_cast<Vector*>(to) = vector;
       continue;
     }
 #pragma unroll
     for (int k = 0; k < V; ++k)
-      if (output + k < p.outputs) to[k * p.y_step] = run.of[k];
+      if (output + k < p.outputs) to[k * p.y_step] = vector.of[k];
   }
 }
 
 // Ends a chunk: adds the groups' sums, through shared memory, each thread for its part of the rows;
 // then the sums of chunks, as ChunkTree does. With the last chunk, stores.
 template <class T>
-__device__ __forceinline__ void end_chunk(const ProjectionLaunch& launch,
+__device__ __forceinline__ void end_chunk(const ProjectionParams& params,
                                           const ProjectionStep& step, std::int64_t number,
                                           bool last, const ThreadSums<compute_t<T>>& sums,
                                           compute_t<T>* shared, ChunkSums<compute_t<T>>& tree) {
   using F = compute_t<T>;
   constexpr int R = kThreadRows<F>;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int of_group_log = 3 - launch.groups_log, groups = 1 << launch.groups_log;
+  const int of_group_log = 3 - params.groups_log, groups = 1 << params.groups_log;
   const int group = warp >> of_group_log, place = warp & ((1 << of_group_log) - 1);
-  const int rows = kBatch >> launch.groups_log;  // of a thread, of a batch
+  const int rows = kBatch >> params.groups_log;  // of a thread, of a batch
 #pragma unroll
   for (int batch = 0; batch < R; batch += kBatch) {
     __syncthreads();  // all have used what was here
@@ -132,54 +132,54 @@ __device__ __forceinline__ void end_chunk(const ProjectionLaunch& launch,
         folded[o] = add_chunk(fold(v[o], 4), number, last, [&](int level) -> F& {
           return tree.level[level][batch / kBatch * rows + i][o];
         });
-      if (last) store_outputs<T>(launch, step, batch + r, place * kWarpOutputs, folded);
+      if (last) store_outputs<T>(params, step, batch + r, place * kWarpOutputs, folded);
     }
   }
 }
 
 // The bodies of a slab.
 template <bool kProducts, class F>
-__device__ __forceinline__ void fold_slab(const ProjectionLaunch& launch, const ChunkShape& shape,
+__device__ __forceinline__ void fold_slab(const ProjectionParams& params, const ChunkShape& shape,
                                           int slab, const F* x, const F* entries,
                                           BodyRegisters<F>& waiting, F* third,
                                           BodyMemory<F>& memory, ThreadSums<F>& sums) {
-  const int warp = threadIdx.x / 32, group = warp >> (3 - launch.groups_log);
+  const int warp = threadIdx.x / 32, group = warp >> (3 - params.groups_log);
   x += row_of<F>(0);
-  entries += warp * launch.slab_terms() * kWarpOutputs + output_of<F>(0);
+  entries += warp * params.slab_terms() * kWarpOutputs + output_of<F>(0);
 #pragma unroll 1
   for (int b = 0; b < 1 << shape.bodies_log; ++b) {
     const int u = (slab << shape.bodies_log) + b;
     // Within a pass parts lie in the order of their index, above its own low bits.
-    const int part = shape.part(u, group, launch.groups_log) >>
-                         (launch.groups_log + shape.passes_log) << launch.groups_log |
+    const int part = shape.part(u, group, params.groups_log) >>
+                         (params.groups_log + shape.passes_log) << params.groups_log |
                      group;
     fold_terms<kProjectionBody, 1, kProducts>(x + part * kProjectionBody * kProjectionRows<F>,
                                               entries + b * kProjectionBody * kWarpOutputs, sums);
-    add_body(waiting, third, memory, sums, u, shape.units_log);
+    add_body(waiting, third, memory, sums, u, shape.group_parts_log);
   }
 }
 
 template <class T>
 __global__ void __launch_bounds__(kProjectionThreads, 1)
-    projection_kernel(const __grid_constant__ ProjectionLaunch launch) {
+    projection_kernel(const __grid_constant__ ProjectionParams params) {
   using F = compute_t<T>;
   TWINOPS_DYNAMIC_SHARED(room);
   __shared__ Sequence sequence;
   F* const slabs = reinterpret_cast<F*>(room);  // two
   // A level of the bodies' tree, then x.
-  F* const level = slabs + 2 * launch.slab_size();
-  F* const third = launch.third_level ? level + threadIdx.x : nullptr;
-  F* const x = level + (launch.third_level ? kProjectionThreads * 4 * kThreadRows<F> : 0);
-  if (threadIdx.x == 0) sequence = launch.p.random.sequence();
+  F* const level = slabs + 2 * params.slab_size();
+  F* const third = params.third_level ? level + threadIdx.x : nullptr;
+  F* const x = level + (params.third_level ? kProjectionThreads * 4 * kThreadRows<F> : 0);
+  if (threadIdx.x == 0) sequence = params.p.random.sequence();
   __syncthreads();
 
-  const std::int64_t begin = blockIdx.z * launch.of_split;
-  const std::int64_t end = min(begin + launch.of_split, launch.chunks);
+  const std::int64_t begin = blockIdx.z * params.of_split;
+  const std::int64_t end = min(begin + params.of_split, params.chunks);
   const std::int64_t row =
       std::int64_t{blockIdx.x} * kProjectionRows<F> + threadIdx.x % kProjectionRows<F>;
-  const T* const x_row = row < launch.p.rows
-                             ? static_cast<const T*>(launch.p.x) + projection_row(launch.p, 1, row)
-                             : nullptr;
+  const T* const x_row = row < params.p.rows ? static_cast<const T*>(params.p.x) +
+                                                   projection_row(params.p, Projection::kX, row)
+                                             : nullptr;
   BodyRegisters<F> waiting;
   BodyMemory<F> memory;
   ChunkSums<F> chunks;
@@ -189,32 +189,32 @@ __global__ void __launch_bounds__(kProjectionThreads, 1)
   int loaded_pass = 0, turn = 0;
   bool by_products = true;
   for (bool ready = false;; turn ^= 1) {
-    if (next.tile < launch.tiles)
-      SlabDrawer<F>(launch, sequence).draw(next, slabs + turn * launch.slab_size());
+    if (next.tile < params.tiles)
+      SlabDrawer<F>(params, sequence).draw(next, slabs + turn * params.slab_size());
     if (ready) {
-      const ChunkShape shape(launch, now.chunk);
-      F* const slab = slabs + (turn ^ 1) * launch.slab_size();
-      const int pass = now.slab >> (shape.units_log - shape.bodies_log - shape.passes_log);
+      const ChunkShape shape(params, now.chunk);
+      F* const slab = slabs + (turn ^ 1) * params.slab_size();
+      const int pass = now.slab >> (shape.group_parts_log - shape.bodies_log - shape.passes_log);
       if (now.chunk != loaded_chunk || pass != loaded_pass) {
         const T* const from =
-            x_row == nullptr ? nullptr : x_row + now.chunk * kFoldChunk * launch.p.x_step;
+            x_row == nullptr ? nullptr : x_row + now.chunk * kFoldChunk * params.p.x_step;
         __syncthreads();  // the x before is not in use
-        by_products = __syncthreads_and(load_chunk<T>(launch, shape, from, pass, x)) != 0;
+        by_products = __syncthreads_and(load_chunk<T>(params, shape, from, pass, x)) != 0;
         loaded_chunk = now.chunk;
         loaded_pass = pass;
       }
       if (by_products)
-        fold_slab<true>(launch, shape, now.slab, x, slab, waiting, third, memory, sums);
+        fold_slab<true>(params, shape, now.slab, x, slab, waiting, third, memory, sums);
       else
-        fold_slab<false>(launch, shape, now.slab, x, slab, waiting, third, memory, sums);
+        fold_slab<false>(params, shape, now.slab, x, slab, waiting, third, memory, sums);
       if (now.slab + 1 == shape.slabs)
-        end_chunk<T>(launch, now, now.chunk - begin, now.chunk + 1 == end, sums, slab, chunks);
+        end_chunk<T>(params, now, now.chunk - begin, now.chunk + 1 == end, sums, slab, chunks);
     }
     __syncthreads();  // the next slab is drawn, this one is not in use
-    if (next.tile >= launch.tiles) return;
+    if (next.tile >= params.tiles) return;
     now = next;
     ready = true;
-    if (++next.slab == ChunkShape(launch, next.chunk).slabs) {
+    if (++next.slab == ChunkShape(params, next.chunk).slabs) {
       next.slab = 0;
       if (++next.chunk == end) {
         next.chunk = begin;
@@ -240,7 +240,8 @@ __global__ void __launch_bounds__(kProjectionThreads)
 #pragma unroll
       for (int k = 0; k < 8; ++k) tree.add(v[k]);
     }
-    static_cast<T*>(p.y)[projection_row(p, 0, i / p.outputs) + i % p.outputs * p.y_step] =
+    static_cast<T*>(
+        p.y)[projection_row(p, Projection::kY, i / p.outputs) + i % p.outputs * p.y_step] =
         narrow<T>(projected(tree.total(), static_cast<F>(p.scale)));
   }
 }
@@ -255,14 +256,14 @@ inline void project_on_cuda(const Projection& p, Execution& execution) {
                                     is_double ? sizeof(double) : sizeof(float),
                                     execution.allocate != nullptr, execution.device.index);
   const Workspace workspace(execution, plan.scratch);
-  ProjectionLaunch launch = plan.launch;
-  launch.sums = plan.splits > 1 ? workspace.data() : nullptr;
+  ProjectionParams params = plan.params;
+  params.sums = plan.splits > 1 ? workspace.data() : nullptr;
   with_floating_type(p.type, [&]<class T>(TypeTag<T>) {
     const auto kernel = projection_kernel<T>;
     allow_shared(kernel, plan.shared, execution.device.index);
     const dim3 blocks(static_cast<unsigned>(plan.row_blocks),
                       static_cast<unsigned>(plan.tile_blocks), static_cast<unsigned>(plan.splits));
-    launch_grid(kWhat, kernel, blocks, kProjectionThreads, plan.shared, execution.stream, launch);
+    launch_grid(kWhat, kernel, blocks, kProjectionThreads, plan.shared, execution.stream, params);
     ++execution.launches;
     if (plan.splits == 1) return;
     const std::int64_t tree_blocks =
@@ -270,7 +271,7 @@ inline void project_on_cuda(const Projection& p, Execution& execution) {
     launch_grid(kWhat, projection_tree_kernel<T>,
                 static_cast<unsigned>(std::min<std::int64_t>(tree_blocks, 1 << 20)),
                 kProjectionThreads, 0, execution.stream, p,
-                static_cast<const compute_t<T>*>(launch.sums), plan.splits);
+                static_cast<const compute_t<T>*>(params.sums), plan.splits);
     ++execution.launches;
   });
 }

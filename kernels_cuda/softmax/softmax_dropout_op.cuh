@@ -53,9 +53,9 @@ template <int V, class T>
 __device__ __forceinline__ void store_kept(const SoftmaxDropoutParams<T>& params, std::int64_t i,
                                            bool whole, std::uint32_t bits) {
   if (params.sink == DropoutWork::Sink::bits)
-    store_pack_mask<V, false>(params.mask_out, i / V, whole, bits);
+    store_vector_mask<V, false>(params.mask_out, i / V, whole, bits);
   else if (params.sink == DropoutWork::Sink::bytes)
-    store_pack_mask<V, true>(params.mask_out, i / V, whole, bits);
+    store_vector_mask<V, true>(params.mask_out, i / V, whole, bits);
 }
 
 template <bool kLog, class S, class T, class F>

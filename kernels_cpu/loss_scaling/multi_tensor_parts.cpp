@@ -1,4 +1,4 @@
-#include "kernels_cpu/loss_scaling/list_parts.hpp"
+#include "kernels_cpu/loss_scaling/multi_tensor_parts.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +11,8 @@ namespace {
 constexpr std::int64_t kGrain = 1 << 14;  // elements that are worth a thread
 constexpr std::int64_t kBuffer = 2048;    // elements gathered at a time
 
+using StridedTensor = TensorList::Strided;
+
 template <class Pointer>
 Pointer advance(Pointer data, std::int64_t elements, Type type) {
   using Byte =
@@ -18,14 +20,15 @@ Pointer advance(Pointer data, std::int64_t elements, Type type) {
   return static_cast<Byte*>(data) + elements * static_cast<std::int64_t>(size_of(type));
 }
 
-// Walks the elements [begin, ...) of a strided member along its innermost axis.
+// Walks the elements [begin, ...) of a strided tensor along its innermost axis.
 class Cursor {
  public:
-  Cursor(const Layout<2>& layout, std::int64_t begin) : layout_(layout) {
+  Cursor(const Layout<StridedTensor::kOperands>& layout, std::int64_t begin) : layout_(layout) {
     for (int axis = layout.rank - 1; axis >= 0; --axis) {
       index_[axis] = begin % layout.size[axis];
       begin /= layout.size[axis];
-      for (int k = 0; k < 2; ++k) offset_[k] += index_[axis] * layout.stride[k][axis];
+      for (int k = 0; k < StridedTensor::kOperands; ++k)
+        offset_[k] += index_[axis] * layout.stride[k][axis];
     }
   }
   std::int64_t offset(int k) const { return offset_[k]; }
@@ -44,11 +47,11 @@ class Cursor {
   int inner() const { return layout_.rank - 1; }
   void move(int axis, std::int64_t n) {
     index_[axis] += n;
-    for (int k = 0; k < 2; ++k) offset_[k] += n * layout_.stride[k][axis];
+    for (int k = 0; k < StridedTensor::kOperands; ++k) offset_[k] += n * layout_.stride[k][axis];
   }
-  const Layout<2>& layout_;
+  const Layout<StridedTensor::kOperands>& layout_;
   std::int64_t index_[kMaxAxes] = {};
-  std::int64_t offset_[2] = {};
+  std::int64_t offset_[StridedTensor::kOperands] = {};
 };
 
 // Copies n elements between a buffer and the places that a cursor passes.
@@ -80,27 +83,29 @@ void copy_strided(void* buffer, void* tensor, Type type, int k, const Cursor& cu
   }
 }
 
-// Calls body for elements [begin, end) of a strided member.
-bool strided_range(const TensorList::Strided& member, std::int64_t begin, std::int64_t end,
-                   PartBody body, const void* context) {
+// Calls body for elements [begin, end) of a strided tensor.
+bool strided_range(const StridedTensor& tensor, std::int64_t begin, std::int64_t end, PartBody body,
+                   const void* context) {
   alignas(64) char buffer[kBuffer * 8];
   const auto call = [&](const void* x, void* out, std::int64_t n) {
     const Start from[] = {{0, const_cast<void*>(x)}, {n, nullptr}}, to[] = {{0, out}, {n, nullptr}};
-    return body(context, {member.type, x == out ? to : from, to, 1});
+    return body(context, {tensor.type, x == out ? to : from, to, 1});
   };
   bool found = false;
-  Cursor cursor(member.layout, begin);
+  Cursor cursor(tensor.layout, begin);
   while (begin < end) {
-    const bool rows = cursor.stride(0) == 1 && cursor.stride(1) == 1 && cursor.row_left() >= 64;
+    const bool rows = cursor.stride(StridedTensor::kOut) == 1 &&
+                      cursor.stride(StridedTensor::kX) == 1 && cursor.row_left() >= 64;
     std::int64_t n = std::min(end - begin, rows ? cursor.row_left() : kBuffer);
     if (rows) {
-      found |= call(advance(member.x, cursor.offset(1), member.type),
-                    advance(member.out, cursor.offset(0), member.type), n);
+      found |= call(advance(tensor.x, cursor.offset(StridedTensor::kX), tensor.type),
+                    advance(tensor.out, cursor.offset(StridedTensor::kOut), tensor.type), n);
       cursor.step(n);
     } else {
-      copy_strided(buffer, const_cast<void*>(member.x), member.type, 1, cursor, n, true);
+      copy_strided(buffer, const_cast<void*>(tensor.x), tensor.type, StridedTensor::kX, cursor, n,
+                   true);
       found |= call(buffer, buffer, n);
-      copy_strided(buffer, member.out, member.type, 0, cursor, n, false);
+      copy_strided(buffer, tensor.out, tensor.type, StridedTensor::kOut, cursor, n, false);
       for (std::int64_t left = n; left > 0;) {
         const std::int64_t run = std::min(left, cursor.row_left());
         cursor.step(run);

@@ -32,7 +32,7 @@ __device__ __forceinline__ void words_of_groups(std::uint64_t e, Group&& group,
 }
 
 // The words of elements e to e + 7: numerics/random.hpp, place_of().
-__device__ __forceinline__ void draw_eight(const RandomArguments& random, const Sequence& s,
+__device__ __forceinline__ void draw_octet(const RandomArguments& random, const Sequence& s,
                                            std::uint64_t e, std::uint32_t (&words)[8]) {
   if (random.layout == RandomLayout::triton) {
 #pragma unroll
@@ -56,7 +56,7 @@ __device__ __forceinline__ bool is_aligned(const T* p) {
 }
 
 template <class T>
-__device__ __forceinline__ void load_eight(const T* from, compute_t<T> (&v)[8]) {
+__device__ __forceinline__ void load_octet(const T* from, compute_t<T> (&v)[8]) {
   constexpr int kWords = static_cast<int>(sizeof(T)) / 2;
   if (is_aligned(from)) {
     T elements[8];
@@ -74,7 +74,7 @@ __device__ __forceinline__ void load_eight(const T* from, compute_t<T> (&v)[8]) 
 }
 
 template <class T>
-__device__ __forceinline__ void store_eight(T* to, const compute_t<T> (&v)[8]) {
+__device__ __forceinline__ void store_octet(T* to, const compute_t<T> (&v)[8]) {
   constexpr int kWords = static_cast<int>(sizeof(T)) / 2;
   if (is_aligned(to)) {
     T elements[8];

@@ -9,16 +9,16 @@ namespace twinops {
 
 // Where an element's operands lie, and how many elements are left along the innermost axis, it
 // included.
-struct WalkPlace {
+struct ElementCursor {
   static constexpr int kOperands = DropoutWork::kOperands;
   std::int64_t offset[kOperands] = {}, left = 0;
 
-  __device__ WalkPlace() {}
-  __device__ WalkPlace(const DropoutWork& work, std::int64_t i) {
-    const Layout<kOperands>& walk = work.walk;
+  __device__ ElementCursor() {}
+  __device__ ElementCursor(const DropoutWork& work, std::int64_t i) {
+    const Layout<kOperands>& layout = work.layout;
     left = 1;
-    for (int axis = walk.rank - 1; axis >= 0; --axis) {
-      const std::int64_t size = walk.size[axis];
+    for (int axis = layout.rank - 1; axis >= 0; --axis) {
+      const std::int64_t size = layout.size[axis];
       std::int64_t index = i;
       if (axis != 0 && (i | size) >> 32 == 0) {  // 64-bit divisions take many instructions
         const auto low = static_cast<std::uint32_t>(i), by = static_cast<std::uint32_t>(size);
@@ -28,23 +28,23 @@ struct WalkPlace {
         i /= size;
         index -= i * size;
       }
-      if (axis == walk.rank - 1) left = size - index;
+      if (axis == layout.rank - 1) left = size - index;
 #pragma unroll
-      for (int k = 0; k < kOperands; ++k) offset[k] += index * walk.stride[k][axis];
+      for (int k = 0; k < kOperands; ++k) offset[k] += index * layout.stride[k][axis];
     }
   }
   // The next element, which is on the same axis.
   __device__ void advance(const DropoutWork& work) {
     --left;
 #pragma unroll
-    for (int k = 0; k < kOperands; ++k) offset[k] += work.walk.stride[k][work.walk.rank - 1];
+    for (int k = 0; k < kOperands; ++k) offset[k] += work.layout.stride[k][work.layout.rank - 1];
   }
 };
 
 // Element i, which lies at `at`: whether it is kept. Its byte of mask, but not its bit, is written.
 template <class T>
 __device__ __forceinline__ bool dropout_element(const DropoutWork& work, const Sequence& sequence,
-                                                std::int64_t i, const WalkPlace& at,
+                                                std::int64_t i, const ElementCursor& at,
                                                 WordReader& reader) {
   using Source = DropoutWork::Source;
   using F = compute_t<T>;
@@ -73,61 +73,63 @@ __device__ __forceinline__ bool dropout_element(const DropoutWork& work, const S
   return kept;
 }
 
-// Elements [8 unit, 8 unit + 8) and their byte of mask, one by one, wherever they lie.
+// Elements [8 octet, 8 octet + 8) and their byte of mask, one by one, wherever they lie.
 template <class T>
-__device__ void dropout_unit(const DropoutWork& work, const Sequence& sequence, std::int64_t unit) {
+__device__ void dropout_strided_octet(const DropoutWork& work, const Sequence& sequence,
+                                      std::int64_t octet) {
   WordReader reader(work.random.layout, work.random.period);
   std::uint32_t bits = 0;
-  WalkPlace at;
+  ElementCursor at;
 #pragma unroll 1
   for (int j = 0; j < 8; ++j) {
-    const std::int64_t i = unit * 8 + j;
+    const std::int64_t i = octet * 8 + j;
     if (i >= work.elements) break;
     if (at.left > 1)
       at.advance(work);
     else
-      at = WalkPlace(work, i);
+      at = ElementCursor(work, i);
     const bool kept = dropout_element<T>(work, sequence, i, at, reader);
     bits |= static_cast<std::uint32_t>(kept) << j;
   }
   if (work.sink == DropoutWork::Sink::bits)
-    static_cast<std::uint8_t*>(work.mask_out)[unit] = static_cast<std::uint8_t>(bits);
+    static_cast<std::uint8_t*>(work.mask_out)[octet] = static_cast<std::uint8_t>(bits);
 }
 
-// The same by eight lanes, an element each; nothing where `unit` is below 0. Every thread of the
+// The same by eight lanes, an element each; nothing where `octet` is below 0. Every thread of the
 // warp calls it.
 template <class T>
-__device__ __forceinline__ void dropout_unit_of_lanes(const DropoutWork& work,
-                                                      const Sequence& sequence, std::int64_t unit) {
+__device__ __forceinline__ void dropout_octet_of_lanes(const DropoutWork& work,
+                                                       const Sequence& sequence,
+                                                       std::int64_t octet) {
   const unsigned lane = threadIdx.x % 32;
-  const std::int64_t i = unit * 8 + lane % 8;
+  const std::int64_t i = octet * 8 + lane % 8;
   bool kept = false;
-  if (unit >= 0 && i < work.elements) {
+  if (octet >= 0 && i < work.elements) {
     WordReader reader(work.random.layout, work.random.period);
-    kept = dropout_element<T>(work, sequence, i, WalkPlace(work, i), reader);
+    kept = dropout_element<T>(work, sequence, i, ElementCursor(work, i), reader);
   }
   const std::uint32_t bits = __ballot_sync(~0u, kept) >> (lane / 8 * 8);
-  if (work.sink == DropoutWork::Sink::bits && unit >= 0 && lane % 8 == 0)
-    static_cast<std::uint8_t*>(work.mask_out)[unit] = static_cast<std::uint8_t>(bits);
+  if (work.sink == DropoutWork::Sink::bits && octet >= 0 && lane % 8 == 0)
+    static_cast<std::uint8_t*>(work.mask_out)[octet] = static_cast<std::uint8_t>(bits);
 }
 
 // The same where elements and draws follow one another. A loop of few registers: it ends the fast
-// path, whose packs need them.
+// path, whose vectors need them.
 template <class T>
-__device__ void dropout_flat_unit(const FlatDropout& work, const Sequence& sequence,
-                                  std::int64_t unit) {
+__device__ void dropout_flat_octet(const FlatDropout& work, const Sequence& sequence,
+                                   std::int64_t octet) {
   using Source = DropoutWork::Source;
   using Sink = DropoutWork::Sink;
   using F = compute_t<T>;
   std::uint32_t bits = 0;
 #pragma unroll 1
-  for (std::int64_t i = unit * 8; i < min(unit * 8 + 8, work.elements); ++i) {
+  for (std::int64_t i = octet * 8; i < min(octet * 8 + 8, work.elements); ++i) {
     bool kept = work.source == Source::all;
     if (work.source == Source::draw)
       kept = work.keep.has(word_of(work.random.layout, work.random.period, sequence,
                                    work.random.first + static_cast<std::uint64_t>(i)));
     else if (work.source == Source::bits)
-      kept = static_cast<const std::uint8_t*>(work.mask_in)[unit] >> (i % 8) & 1;
+      kept = static_cast<const std::uint8_t*>(work.mask_in)[octet] >> (i % 8) & 1;
     else if (work.source == Source::bytes)
       kept = static_cast<const std::uint8_t*>(work.mask_in)[i] != 0;
     bits |= static_cast<std::uint32_t>(kept) << (i % 8);
@@ -142,7 +144,7 @@ __device__ void dropout_flat_unit(const FlatDropout& work, const Sequence& seque
     if (work.sink == Sink::bytes) static_cast<std::uint8_t*>(work.mask_out)[i] = kept;
   }
   if (work.sink == Sink::bits)
-    static_cast<std::uint8_t*>(work.mask_out)[unit] = static_cast<std::uint8_t>(bits);
+    static_cast<std::uint8_t*>(work.mask_out)[octet] = static_cast<std::uint8_t>(bits);
 }
 
 }  // namespace twinops
