@@ -1,11 +1,11 @@
-// Division of many numbers by one: the upper word of a product, shifted.
+// Division of many numbers by the same divisor: a multiplication, whose upper word is shifted.
 #pragma once
 
 #include <cstdint>
 
 namespace twinops {
 
-// Of numbers below 2^31 by a divisor above 1 and below 2^31.
+// Divides numbers below 2^31 by a divisor from 2 to 2^31 - 1.
 class FastDivide {
  public:
   FastDivide() = default;

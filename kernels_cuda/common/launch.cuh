@@ -1,4 +1,5 @@
-// What every launch does around its kernel.
+// What every launch does before and after its kernel: errors, attributes, shared memory, the
+// current device.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,7 +13,7 @@ namespace twinops {
 
 inline void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // an error that is reported must not meet the next call
+  cudaGetLastError();  // else the next call would report it again
   throw Error(
       status == cudaErrorMemoryAllocation ? Status::out_of_memory : Status::device_error,
       std::string(what) + ": " + cudaGetErrorName(status) + ": " + cudaGetErrorString(status));
@@ -24,13 +25,13 @@ inline int device_attribute(cudaDeviceAttr attribute, int device) {
   return value;
 }
 
-// Bytes of parameters: a launch of more takes half a microsecond longer, or does so every second
-// time (docs/performance.md, "Parameters").
+// Bytes of parameters up to which a launch takes no longer than one without any
+// (docs/lab/softmax-warp-kernel.md, "Parameters of a launch").
 inline constexpr std::size_t kSmallParameters = 256;
 
 // Lets launches of `kernel` ask for as much dynamic shared memory as `device` has, if they need
-// more than is had unasked. Always the same number: another thread's launch may be between this and
-// ours.
+// more than every kernel may use. The limit that it sets is always the same, because another thread
+// may launch between this call and our launch.
 template <class... Parameters>
 void allow_shared(void (*kernel)(Parameters...), std::size_t shared, int device) {
   if (shared <= 48 * 1024) return;
@@ -43,7 +44,7 @@ void allow_shared(void (*kernel)(Parameters...), std::size_t shared, int device)
         "cudaFuncSetAttribute");
 }
 
-// Launches `kernel`; `what`: of what, for an error's message.
+// Launches `kernel` with `values`. `what` names it in an error's message.
 template <class... Parameters, class... Values>
 void launch_grid(const char* what, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
                  std::size_t shared, void* stream, const Values&... values) {
@@ -55,7 +56,7 @@ void launch_grid(const char* what, void (*kernel)(Parameters...), dim3 blocks, d
   check(cudaLaunchKernelEx(&config, kernel, values...), what);
 }
 
-// Makes `device` current for a scope.
+// Makes `device` current as long as the object lives.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device) {

@@ -1,7 +1,6 @@
-// What kernels say to the machine that CUDA C++ has no words for, an instruction or two a function,
-// and where a block's dynamic shared memory lies. Nothing else in this room holds PTX: a machine
-// that runs kernels without a GPU has a header of its own in this one's place
-// (tests/emulator/kernels_cuda/common/ptx.cuh).
+// Instructions that CUDA C++ has no words for, one or two a function, and where a block's dynamic
+// shared memory lies. No other file of kernels_cuda/ holds PTX: the emulator of the tests has a
+// header of its own in place of this one (tests/emulator/kernels_cuda/common/ptx.cuh).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,19 +11,20 @@
 
 namespace twinops {
 
-// Declares `name`: the block's dynamic shared memory, unsigned chars at a multiple of 16. (A macro,
-// for the compiler does less with what a function returns.)
+// Declares `name`: the block's dynamic shared memory, unsigned chars at a multiple of 16. It is a
+// macro, because the compiler optimizes less what a function returns.
 #define TWINOPS_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 
-// This thread's lane, read anew: what follows from it is computed again rather than kept in
-// registers that a long loop has not got.
+// This thread's lane, read again from its register: what follows from it is computed again, rather
+// than kept in registers that a long loop has not got.
 __device__ __forceinline__ int reload_lane() {
   int lane;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
   return lane;
 }
 
-// This thread's number in a flat block, and this block's in a flat grid, in the same way.
+// This thread's number in a flat block, and this block's number in a flat grid, read again in the
+// same way.
 __device__ __forceinline__ unsigned reload_thread() {
   unsigned thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -36,15 +36,15 @@ __device__ __forceinline__ unsigned reload_block() {
   return block;
 }
 
-// bits |= bit if `condition`: one instruction under the predicate, where the compiler would make a
-// word of each predicate and join the words.
+// bits |= bit if `condition`: one instruction under a predicate. The compiler would make a word of
+// each predicate and join the words.
 __device__ __forceinline__ void or_if(bool condition, std::uint32_t& bits, std::uint32_t bit) {
   asm("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\t@p or.b32 %0, %0, %2;\n\t}"
       : "+r"(bits)
       : "r"(static_cast<std::uint32_t>(condition)), "r"(bit));
 }
 
-// The signs of bytes i and i + 1 of a word, each in all of 16 bits.
+// The signs of bytes i and i + 1 of a word, each copied to all of 16 bits.
 template <int i>
 __device__ __forceinline__ std::uint32_t signs_of_two_bytes(std::uint32_t word) {
   std::uint32_t signs;
@@ -60,7 +60,8 @@ __device__ __forceinline__ void write_16_bytes(void* to, uint4 words) {
                : "memory");
 }
 
-// A word that other blocks of the grid read and write at the same time; two of them at once.
+// Stores and loads a word that other blocks of the grid load and store at the same time. The second
+// load takes two words at once.
 __device__ __forceinline__ void write_relaxed(unsigned long long* to, unsigned long long word) {
   asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
@@ -74,33 +75,33 @@ __device__ __forceinline__ void read_relaxed(const void* from, unsigned long lon
                : "memory");
 }
 
-// Sends for the 128 bytes that an address is one of, to L2.
+// Prefetches the line of 128 bytes that holds an address, to L2.
 __device__ __forceinline__ void prefetch_line(const void* at) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
 }
 
-// Where something is in shared memory.
+// An address in shared memory, as instructions take it.
 using SharedAddress = unsigned;
 __device__ __forceinline__ SharedAddress shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
-// A barrier of `threads` threads of the block, which may come to it from different places of the
-// code, as they must not to __syncthreads().
+// A barrier of `threads` threads of the block. They may reach it from different places of the code,
+// unlike __syncthreads().
 __device__ __forceinline__ void sync_from_anywhere(unsigned threads) {
   asm volatile("barrier.sync 1, %0;" ::"r"(threads) : "memory");
 }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-// The greatest of two, NaN if either is.
+// The greater of two, NaN if either is.
 __device__ __forceinline__ float max_nan(float a, float b) {
   float y;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
 
-// Sends 16 bytes from global to shared memory, kOffset bytes from both addresses; kNearby: through
-// L1. They are there once the thread that sent them has waited.
+// Copies 16 bytes from global to shared memory, kOffset bytes from both addresses, while the thread
+// goes on. kNearby: through L1. The bytes are there once the thread that sent for them has waited.
 template <int kOffset, bool kNearby>
 __device__ __forceinline__ void copy_16_bytes_async(SharedAddress to, const void* from) {
   if constexpr (kNearby)
@@ -130,8 +131,8 @@ __device__ __forceinline__ int cluster_of_grid() {
   return cluster;
 }
 
-// A cluster's barrier, and its two halves. Relaxed: what the threads have stored in global memory
-// nobody waits for.
+// A cluster's barrier, and its two halves. The relaxed ones do not wait for what the threads have
+// stored in global memory.
 __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
 }
@@ -145,9 +146,9 @@ __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
 }
 
-// An mbarrier in shared memory: one thread of the block arrives a phase, and whoever waits sees
-// what that thread had written. Or others send bytes: the thread says how many are to come, and
-// whoever waits has them all.
+// An mbarrier in shared memory. Either one thread of the block arrives at each phase, and whoever
+// waits sees what that thread had written. Or other blocks send bytes: one thread says how many are
+// to come, and whoever waits finds them all.
 __device__ __forceinline__ void start_barrier(std::uint64_t& barrier) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barrier)) : "memory");
 }
@@ -175,7 +176,7 @@ __device__ __forceinline__ void wait_for_phase(SharedAddress barrier, int parity
 }
 
 // Sends a part of 4, 8 or 16 bytes to where `place` is in another block of the cluster, whose
-// `barrier` counts it.
+// `barrier` counts the bytes.
 template <class Part>
 __device__ __forceinline__ void send_to_block(Part* place, std::uint64_t* barrier, int block,
                                               Part part) {

@@ -1,4 +1,5 @@
-// Elements of a row that move as one: how they are read, widened, narrowed and written.
+// Vectors: neighbouring elements that one instruction moves. How they are read, widened, narrowed
+// and written.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,15 +16,16 @@ namespace twinops {
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-// Calls f(integral constant) for 0 to N - 1, for offsets that instructions hold.
+// Calls f with the integral constants 0 to N - 1, so that instructions hold the offsets that f
+// makes of them.
 template <int N, class F>
 __device__ __forceinline__ void unrolled(F&& f) {
   [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>()), ...); }
   (std::make_integer_sequence<int, N>());
 }
 
-// V elements that move as one: 16 bytes, kept as words (16-bit elements on their own would cost an
-// instruction each to put together), a word of two, or one element.
+// V elements that move together: 16 bytes, two 16-bit elements, or one element. They are kept as
+// words, because each 16-bit element on its own would cost an instruction to put it together.
 template <class T, int V>
 struct alignas(16) Vector {
   static_assert(V * sizeof(T) == 16);
@@ -48,7 +50,8 @@ __device__ __forceinline__ Vector<T, V> read_vector(const T* from) {
   else
     return {*reinterpret_cast<const uint4*>(from)};
 }
-// The same word, of which the compiler knows nothing any more: grids are flat.
+// Hides the word's value from the compiler, which then computes again what it made of it. (Grids
+// are flat, so gridDim.z is 1.)
 __device__ __forceinline__ void make_word_opaque(std::uint32_t& word) { word ^= gridDim.z - 1; }
 template <class T, int V>
 __device__ __forceinline__ void make_vector_opaque(Vector<T, V>& vector) {
@@ -74,20 +77,20 @@ __device__ __forceinline__ Vector<T, V> broadcast_vector(T value) {
   }
 }
 
-// Elements below `count` of a, the others of b.
+// The first `count` elements of a, then the others of b.
 template <class T, int V>
 __device__ __forceinline__ Vector<T, V> splice(const Vector<T, V>& a, const Vector<T, V>& b,
                                                int count) {
   const auto of = [&](int word, std::uint32_t from_a, std::uint32_t from_b) {
     const int bits = max(0, 8 * static_cast<int>(sizeof(T)) * count - 32 * word);
-    const std::uint32_t others = __funnelshift_lc(0, ~0u, bits);  // of 32 bits or more, none
+    const std::uint32_t others = __funnelshift_lc(0, ~0u, bits);  // 0 from 32 bits on
     return (from_a & ~others) | (from_b & others);
   };
   return {make_uint4(of(0, a.words.x, b.words.x), of(1, a.words.y, b.words.y),
                      of(2, a.words.z, b.words.z), of(3, a.words.w, b.words.w))};
 }
 
-// Elements that were x become -x.
+// Turns the sign of every element.
 template <class T, int V>
 __device__ __forceinline__ void negate_vector(Vector<T, V>& vector) {
   constexpr std::uint32_t kHigh = sizeof(T) == 2 ? 0x80008000u : 0x80000000u;
@@ -104,7 +107,7 @@ __device__ __forceinline__ void negate_vector(Vector<T, V>& vector) {
   }
 }
 
-// Elements 2i and 2i + 1 of a word.
+// Both 16-bit elements of a word, widened.
 __device__ __forceinline__ float2 widen_two(std::uint32_t word, float16) {
   return __half22float2(*reinterpret_cast<const __half2*>(&word));
 }
@@ -139,7 +142,8 @@ __device__ __forceinline__ void widen_vector(const Vector<T, V>& vector, compute
   }
 }
 
-// The greater and the lesser of 16-bit elements, two at a time: of a NaN the greater is NaN.
+// The greater and the lesser of 16-bit elements, two at a time. The greater of a NaN and a number
+// is NaN.
 template <class T>
 using Two = std::conditional_t<std::is_same_v<T, float16>, __half2, __nv_bfloat162>;
 template <class T>
@@ -157,14 +161,14 @@ __device__ __forceinline__ std::uint32_t lesser_two(std::uint32_t a, std::uint32
   return *reinterpret_cast<const std::uint32_t*>(&two);
 }
 
-// V elements as they are stored, V > 1: 4 to 32 bytes.
+// V > 1 elements as they are stored: 4 to 32 bytes.
 template <class T, int V>
 struct Words {
   static constexpr int kCount = V * static_cast<int>(sizeof(T)) / 4;
   std::uint32_t of[kCount];
 };
 
-// 16-bit elements are narrowed two at a time. kNumbers: y is no NaN.
+// Narrows 16-bit elements two at a time. kNumbers: no y is NaN.
 template <class T, int V, bool kNumbers>
 __device__ __forceinline__ Words<T, V> narrow_words(compute_t<T> (&y)[V]) {
   Words<T, V> words;
@@ -183,7 +187,7 @@ __device__ __forceinline__ Words<T, V> narrow_words(compute_t<T> (&y)[V]) {
   return words;
 }
 
-// At to + kOffset elements.
+// Writes at to + kOffset.
 template <int kOffset = 0, class T, int V>
 __device__ __forceinline__ void write_words(T* to, const Words<T, V>& words) {
   constexpr int kCount = Words<T, V>::kCount, kBytes = kOffset * static_cast<int>(sizeof(T));
@@ -235,7 +239,7 @@ __device__ __forceinline__ void widen_words(const Words<T, V>& words, compute_t<
   }
 }
 
-// words[index], without memory: index is known at run time.
+// words[index] for an index that is known at run time, without local memory.
 template <int kCount>
 __device__ __forceinline__ std::uint32_t pick_word(const std::uint32_t (&words)[kCount],
                                                    unsigned index) {

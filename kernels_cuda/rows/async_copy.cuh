@@ -1,11 +1,6 @@
-// Chunks on their way to shared memory. A lane fetches what it will read itself, so that nobody
-// else waits for it.
-//
-// Tried and left: one bulk copy a chunk (float32 at 65536 0.89 to 0.73 of the copy rate); 16-bit
-// elements through L1 as well (float16 at 65536 0.79 to 0.77, at 262144 0.72 to 0.66); the vectors
-// of a chunk that is not full in a loop (a fifth less code of softmax_pair_kernel, no gain); what
-// comes round put into lane 0's vector in shared memory by all lanes in gradients (0.90 to 0.82 at
-// 28 701 columns of bfloat16) and float32 (0.90 to 0.73 at 65 537).
+// Chunks that are copied to shared memory while their warp works on others. A lane fetches exactly
+// what it will read itself, so no lane waits for another. Other ways that were tried:
+// docs/lab/softmax-block-kernel.md, "Chunks on their way to shared memory".
 #pragma once
 
 #include <cuda_pipeline_primitives.h>
@@ -15,10 +10,10 @@
 
 namespace twinops {
 
-// Memory of a block, for chunks of a warp's share S: the vectors of a warp together, and one for
-// the elements that come round. A vector that is not all the row's comes with what else is in its
-// 16 bytes, as long as that is the tensor's or lies before it, which is in the same allocation; at
-// the tensor's end elements come one by one.
+// A block's shared memory for one chunk a warp, in the layout of fragment S: a warp's vectors
+// together, and one more for the elements that wrap round. A vector that belongs only partly to the
+// row is copied with all its 16 bytes, if these lie before the tensor's end: what lies before the
+// row is in the same allocation. At the tensor's end elements are copied one by one.
 template <class T, class S>
 class AsyncChunk;
 template <class T, int R, int V, bool kUnaligned>
@@ -34,15 +29,15 @@ class AsyncChunk<T, LaneFragment<kWarp, R, V, kUnaligned>> {
   __device__ explicit AsyncChunk(void* smem, int of_warp = kOfWarp)
       : warps_(static_cast<Vector<T, V>*>(smem) + threadIdx.x / kWarp * of_warp) {}
 
-  // Sends for a lane's share of the chunk at `from`, of a tensor that ends at `end`. left: of the
-  // row, from there on.
+  // Starts the copy of a lane's fragment of the chunk at `from`, in a tensor that ends at `end`.
+  // left: elements of the row from there on.
   __device__ __forceinline__ void fetch(const S& fragment, const T* from, const T* end,
                                         int left) const {
     const T* const mine = from + fragment.place(0);
-    if (fragment.full()) {  // which is most of them, in few instructions
+    if (fragment.full()) {  // the usual case, in few instructions
       unrolled<R>([&](auto r) { copy<r>(mine); });
       if (kUnaligned && fragment.lane() == 0) {
-        if (left >= S::kSlots + V)  // the vector is the row's, come round or not
+        if (left >= S::kSlots + V)  // the whole vector is the row's
           copy<R>(mine);
         else if (fragment.wrapped_count() > 0)
           copy_part<R>(mine, fragment.wrapped_count(), end);
@@ -64,8 +59,9 @@ class AsyncChunk<T, LaneFragment<kWarp, R, V, kUnaligned>> {
       });
     }
   }
-  // Waits for it; `pad` beyond the row. but_last: not for what was fetched after the last commit.
-  // kByLanes: what comes round is put in place by all lanes.
+  // Waits for the copy and reads it; `pad` stands for elements beyond the row. but_last: does not
+  // wait for what was fetched after the last commit. kByLanes: all lanes together put the elements
+  // that wrap round in place.
   template <bool kByLanes>
   __device__ __forceinline__ void take(const S& fragment, T pad, Vector<T, V> (&vectors)[R],
                                        bool but_last = false) const {
@@ -94,16 +90,16 @@ class AsyncChunk<T, LaneFragment<kWarp, R, V, kUnaligned>> {
   __device__ __forceinline__ Vector<T, V>* place(int r) const {
     return warps_ + r * kWarp + threadIdx.x % kWarp;
   }
-  // Lane 0's vector R: what comes round.
+  // Lane 0's vector R: the elements that wrap round.
   __device__ __forceinline__ Vector<T, V>* wrapped_place() const { return warps_ + R * kWarp; }
-  // All lanes: puts it before the first vector's own, an element a lane.
+  // All lanes: puts the elements that wrap round before the first vector's own, an element a lane.
   __device__ __forceinline__ void put_wrapped(const S& fragment) const {
     __syncwarp();
     if (const int lane = fragment.lane(); lane < fragment.wrapped_count())
       reinterpret_cast<T*>(warps_)[lane] = reinterpret_cast<const T*>(wrapped_place())[lane];
     __syncwarp();
   }
-  // Vector r of a lane whose vector 0 is at `mine`.
+  // Copies vector r of a lane whose vector 0 is at `mine`.
   template <int r>
   __device__ __forceinline__ void copy(const T* mine) const {
 #if __CUDA_ARCH__ >= 800
@@ -112,7 +108,7 @@ class AsyncChunk<T, LaneFragment<kWarp, R, V, kUnaligned>> {
     *place(r) = read_vector<T, V>(mine + r * S::kStride);
 #endif
   }
-  // The same of a vector of which `count` elements are wanted.
+  // The same for a vector of which `count` elements are the row's.
   template <int r>
   __device__ __forceinline__ void copy_part(const T* mine, int count, const T* end) const {
     if (mine + r * S::kStride + V <= end) return copy<r>(mine);
@@ -123,7 +119,7 @@ class AsyncChunk<T, LaneFragment<kWarp, R, V, kUnaligned>> {
   Vector<T, V>* warps_;
 };
 
-// All lanes: sends for a chunk of which `left` elements or more are the row's, to L2.
+// All lanes: prefetches a chunk to L2, of which up to `left` elements are the row's.
 template <class T>
 __device__ __forceinline__ void prefetch_to_l2(const T* at, int left) {
   constexpr int kOfLine = 128 / static_cast<int>(sizeof(T));

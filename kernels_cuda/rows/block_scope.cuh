@@ -1,4 +1,5 @@
-// The parts of a row's chunks where one block has the row: in its own memory, between barriers.
+// Block scope: combines the parts of a row's chunks where one block has the row, in its shared
+// memory, between barriers.
 #pragma once
 
 #include "kernels_cuda/rows/cluster_scope.cuh"
@@ -6,10 +7,8 @@
 
 namespace twinops {
 
-// As ClusterScope, of up to 2 * kWarp chunks and without what clusters need. One warp joins the
-// parts: were every warp to do so, it would save a barrier, which softmax gains nothing by, and
-// cost log_softmax, whose logarithm is long, up to a twentieth (float16 at 15 001 columns on an
-// H200 0.94 to 0.90 of the copy rate).
+// As ClusterScope, for up to 2 * kWarp chunks. One warp joins the parts for all others
+// (docs/lab/softmax-block-kernel.md, "A chunk a warp").
 template <class Part, class Row>
 class BlockScope {
  public:
@@ -20,7 +19,7 @@ class BlockScope {
   }
 
   static constexpr bool kOneAxis = false;     // of row_starts()
-  static constexpr bool kPersistent = false;  // and takes row after row
+  static constexpr bool kPersistent = false;  // takes row after row
 
   __device__ static int block_of_row() { return 0; }
   __device__ static int first_row() { return static_cast<int>(blockIdx.x); }
@@ -48,7 +47,7 @@ class BlockScope {
   __device__ __forceinline__ void leave() {}
 
  private:
-  struct alignas(16) Smem {  // then: two times the parts
+  struct alignas(16) Smem {  // followed by the parts of two turns
     Row rows[2];
   };
   __device__ __forceinline__ Part* of_turn(int turn) const {

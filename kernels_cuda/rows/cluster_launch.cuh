@@ -1,5 +1,5 @@
-// Launches over rows: grids, clusters and shared memory, and how much of them a device has room
-// for.
+// Launches over rows: grids, clusters and shared memory, and how many of them a device holds at
+// once.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace twinops {
 
-inline bool fits_shared_memory(std::size_t shared, int device) {  // a block
+inline bool fits_shared_memory(std::size_t shared, int device) {  // of one block
   return shared <= static_cast<std::size_t>(
                        device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
 }
@@ -19,7 +19,7 @@ inline unsigned grid_of(std::int64_t blocks) {
   return static_cast<unsigned>(std::min<std::int64_t>(blocks, 0x7fffffff));
 }
 
-// In place of a cluster's size: no clusters, and all blocks of the grid are resident at once.
+// In place of a cluster's size: no clusters, but all blocks of the grid are resident at once.
 inline constexpr int kResident = 0;
 
 // A launch in clusters of `cluster` blocks, with `shared` bytes of dynamic shared memory.
@@ -62,7 +62,7 @@ void launch_rows(Execution& execution, void (*kernel)(Parameters...), dim3 block
   ++execution.launches;
 }
 
-// How many clusters find room on the device at once: none where it, or the part of it that is ours,
+// How many clusters the device holds at once: 0 where it, or the part of it that this process has,
 // is too small.
 template <class... Parameters>
 int active_clusters(void (*kernel)(Parameters...), unsigned threads, std::size_t shared,
@@ -75,7 +75,7 @@ int active_clusters(void (*kernel)(Parameters...), unsigned threads, std::size_t
   return clusters;
 }
 
-// How many blocks find room on the device at once.
+// How many blocks the device holds at once.
 template <class... Parameters>
 int resident_blocks(void (*kernel)(Parameters...), unsigned threads, std::size_t shared,
                     int device) {

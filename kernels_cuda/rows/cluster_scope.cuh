@@ -1,6 +1,6 @@
-// The parts of a row's chunks, brought together in every block of the cluster that works on the
-// row. They are sent straight to the others' shared memory and counted there by an mbarrier: a
-// barrier of the cluster would wait for every store to global memory as well.
+// Cluster scope: combines the parts of a row's chunks in every block of the cluster that has the
+// row. A part is sent straight to the shared memory of the other blocks, where an mbarrier counts
+// its bytes: a barrier of the cluster would also wait for every store to global memory.
 #pragma once
 
 #include "kernels_cuda/rows/fold.cuh"
@@ -8,7 +8,7 @@
 
 namespace twinops {
 
-// Arrives and waits: all threads of a cluster, or of a block that is alone.
+// A barrier of all threads of a cluster, or of a block that is alone.
 __device__ __forceinline__ void cluster_barrier(int blocks) {
 #if __CUDA_ARCH__ >= 900
   if (blocks > 1) {
@@ -19,27 +19,22 @@ __device__ __forceinline__ void cluster_barrier(int blocks) {
   __syncthreads();
 }
 
-// What a launch of a chunk or two a warp settles.
+// What a launch of one or two chunks a warp decides.
 struct ChunkPlan {
   int chunks;      // of a row
-  int blocks;      // of a row: the cluster, or the team
+  int blocks;      // of a row: the cluster, or the cooperative group
   int warps;       // of a block
-  void* exchange;  // where teams meet
+  void* exchange;  // of cooperative groups
 };
 
-// A row's parts, and where it is begun again, in another turn, its parts of that: two turns lie
-// side by side, so that one can still be read while the next is being written. Whoever brings a
-// part of turn i + 2 has all parts of turn i + 1, which others brought after turn i.
+// Turn t is the row's t-th pass over its parts; a row whose maximum is out of range takes a second
+// one. The parts of two turns lie side by side, so that one can be read while the next is written:
+// whoever publishes a part of turn t + 2 has all parts of turn t + 1, which others published after
+// turn t.
 //
-// One warp makes a Row of them for its block, where there are many after one warp each has joined
-// kGroup neighbours: were every warp to do it, it would be a third of a kernel's instructions at
-// 256 chunks.
-//
-// Tried and left, with clusters that took row after row: warps without a chunk that leave at once
-// (float16 at 65536 0.79 to 0.59 of the copy rate: where the way ahead depends on the thread, the
-// compiler keeps a third as much in uniform registers and spills others); every warp waiting for
-// the parts and joining them by itself, without a barrier of the block (0.64 to 0.59 at 50257,
-// float32 0.85 to 0.72).
+// One warp makes the row's result for its block. Where a row has more than kGroup parts, each of
+// several warps joins kGroup neighbours first (docs/lab/softmax-block-kernel.md, "Parts in a
+// cluster").
 template <class Part, class Row>
 class ClusterScope {
  public:
@@ -51,7 +46,7 @@ class ClusterScope {
   }
 
   static constexpr bool kOneAxis = false;     // of row_starts()
-  static constexpr bool kPersistent = false;  // and takes row after row
+  static constexpr bool kPersistent = false;  // takes row after row
 
 #if __CUDA_ARCH__ >= 900
   __device__ static int block_of_row() { return block_of_cluster(); }
@@ -75,8 +70,8 @@ class ClusterScope {
 #endif
   }
 
-  // All threads of the row's blocks, before the first part is brought.
-  // Relaxed, for the barriers are shown already: nobody waits for what is on its way to him.
+  // All threads of the row's blocks, before the first part is published. Relaxed: the mbarriers are
+  // already visible to the cluster, and nothing else has to be.
   __device__ __forceinline__ void begin() {
 #if __CUDA_ARCH__ >= 900
     if (blocks_ > 1) {
@@ -88,8 +83,8 @@ class ClusterScope {
     __syncthreads();
   }
 
-  // Turns count from 0. All lanes of the warp whose chunk it is. A chunk beyond the row brings
-  // nothing, but every block has one that does.
+  // All lanes of the warp that has the chunk. A chunk beyond the row publishes nothing, but every
+  // block has one that does.
   __device__ __forceinline__ void publish(int turn, int chunk, Part part) {
 #if __CUDA_ARCH__ >= 900
     const int lane = threadIdx.x % kWarp, side = turn & 1;
@@ -98,12 +93,12 @@ class ClusterScope {
 #endif
   }
 
-  // All threads: what finish() makes of the row's parts, joined. join(parts, count) joins up to
-  // kGroup by a warp, every lane of which has the result.
+  // All threads: finish(the row's parts, joined). join(parts, count) joins up to kGroup of them by
+  // a warp, every lane of which has the result.
   template <class Join, class Finish>
   __device__ __forceinline__ Row combine(int turn, Join&& join, Finish&& finish) {
     const int warp = threadIdx.x / kWarp;
-    const int groups = (chunks_ + kGroup - 1) / kGroup;  // no more than the block has warps
+    const int groups = (chunks_ + kGroup - 1) / kGroup;  // a block has at least as many warps
     Part* const of_group = smem_.groups[turn & 1];
     const auto finish_by_one = [&](Part part) {
       const Row row = finish(part);
@@ -126,8 +121,8 @@ class ClusterScope {
     return smem_.rows[turn & 1];
   }
 
-  // All threads, before they leave: nobody's memory goes while others may send to it. Relaxed, for
-  // what they have stored in global memory nobody waits.
+  // All threads, before they leave: no block's memory may go while others may still send to it.
+  // Relaxed: stores to global memory need not have arrived.
   __device__ __forceinline__ void leave() {
 #if __CUDA_ARCH__ >= 900
     if (blocks_ > 1) cluster_sync_relaxed();
@@ -135,13 +130,13 @@ class ClusterScope {
   }
 
  private:
-  struct alignas(16) Smem {  // then: two times the parts
+  struct alignas(16) Smem {  // followed by the parts of two turns
     std::uint64_t arrived[2];
     Row rows[2];
     Part groups[2][kMostChunks / kGroup];
   };
 
-  // Until the parts of this turn's row are there.
+  // Waits until all parts of the turn are there.
   __device__ __forceinline__ void wait(int turn) {
 #if __CUDA_ARCH__ >= 900
     const SharedAddress arrived = shared_address(&smem_.arrived[turn & 1]);

@@ -1,13 +1,13 @@
-// What blocks of a grid write to each other, through global memory.
+// Messages between blocks of a grid, through global memory.
 #pragma once
 
 #include "kernels_cuda/rows/fold.cuh"
 
 namespace twinops {
 
-// Each 64 bits of a letter are stored and loaded at once and hold 32 of what it says and the turn
-// that it is of, plus one: they are their own proof that they came, so there is nothing to count
-// and no fence.
+// A message of 64 or 128 bits. Each 64 bits are stored and loaded at once and hold 32 bits of the
+// payload and the turn, plus one, as a flag. So a reader sees by the word itself that it has
+// arrived: there is no counter and no fence.
 template <class T>
 class alignas(2 * sizeof(T)) FlaggedMessage {
  public:
@@ -19,13 +19,13 @@ class alignas(2 * sizeof(T)) FlaggedMessage {
 #pragma unroll
     for (int i = 0; i < kWords; ++i) write_relaxed(words_ + i, flag(turn) << 32 | words.of[i]);
   }
-  // As it is now.
+  // The message as it is now.
   __device__ __forceinline__ FlaggedMessage load() const {
     FlaggedMessage message;
     read_relaxed(this, message.words_);
     return message;
   }
-  // Of a letter that was looked at.
+  // Whether a loaded message is one of this turn.
   __device__ __forceinline__ bool has_arrived(int turn) const {
     bool is = true;
 #pragma unroll
@@ -38,7 +38,7 @@ class alignas(2 * sizeof(T)) FlaggedMessage {
     for (int i = 0; i < kWords; ++i) words.of[i] = static_cast<std::uint32_t>(words_[i]);
     return bit_cast<T>(words);
   }
-  // All 0, so that it is of no turn.
+  // Sets all bits to 0, which is a message of no turn.
   __device__ __forceinline__ void clear() {
 #pragma unroll
     for (int i = 0; i < kWords; ++i) words_[i] = 0;

@@ -1,8 +1,8 @@
-// Sums and maxima of the softmax family over registers, lanes and places in a vector: the order of
-// docs/numerics.md, "Sums".
+// Sums and maxima of the softmax family over registers, lanes and places in a vector, in the order
+// of docs/numerics.md, "Sums".
 //
-// A fold by halves adds pairs at half the length's distance, so it does not mind a turn: elements
-// that are moved round a ring of the same length give the same bits.
+// A fold by halves adds elements at half of the length's distance, so rotating them by any number
+// of places gives the same pairs, and the same bits.
 #pragma once
 
 #include "kernels_cuda/common/vector_io.cuh"
@@ -18,9 +18,9 @@ constexpr int half_of(int count) {  // the greatest power of two below it
   return half;
 }
 
-// s[0..kCount) in half until kUntil values are left: half of the power of two that kCount is or
-// would be with values of +0. A recursion: the compiler does not unroll a loop whose inner loop
-// halves, and s then lives in local memory, which costs half of the copy rate.
+// Folds s[0..kCount) until kUntil values are left. kCount counts as the next power of two, whose
+// missing values are +0. It is a recursion: the compiler does not unroll a loop whose inner loop
+// halves, and s would live in local memory, which costs half of the copy rate.
 template <int kCount, int kUntil, class F>
 __device__ __forceinline__ void fold_places(F* s) {
   if constexpr (kCount > kUntil) {
@@ -31,11 +31,13 @@ __device__ __forceinline__ void fold_places(F* s) {
   }
 }
 
-// The sum over R vectors of V values in each of G neighbouring lanes, element (r * G + lane) * V +
-// e at s[r * V + e], +0 where R is no power of two and a vector is missing: folded from the top
-// index bit down, so registers first (fold_places to V values), then lanes, then places. This is
-// what comes after the registers. Lanes hand over half of their places at a step, so that no sum is
-// made twice; at the end every lane has the result.
+// The sum over R vectors of V values in each of G neighbouring lanes. Element (r * G + lane) * V +
+// e is s[r * V + e], and +0 where R is no power of two and a vector is missing. The fold goes from
+// the top bit of the index down: registers first (fold_places, to V values), then lanes, then
+// places in a vector.
+//
+// This is what comes after the registers. At each step a lane hands over half of its places, so
+// that no sum is made twice; at the end every lane has the result.
 template <int G, int V, class F>
 __device__ __forceinline__ F fold_over_lanes(F (&s)[V]) {
   constexpr int kHandOvers = log2_of(G < V ? G : V), kLeft = V >> kHandOvers;
@@ -71,7 +73,7 @@ __device__ __forceinline__ F fold_lanes(F (&values)[R * V]) {
   return fold_over_lanes<G>(s);
 }
 
-// The sum of a chunk in shared memory, which is overwritten: by all lanes of a warp.
+// The sum of a chunk in shared memory, which it overwrites: by all lanes of a warp.
 template <class F>
 __device__ __forceinline__ F fold_in_memory(F* s) {
 #pragma unroll 1
@@ -86,7 +88,7 @@ __device__ __forceinline__ F fold_in_memory(F* s) {
   return sum;
 }
 
-// The tree of neighbours over the lanes; every lane has it.
+// The tree of neighbours over the lanes of a warp; every lane has the result.
 template <class F>
 __device__ __forceinline__ F fold_neighbours(F sum) {
 #pragma unroll
@@ -94,7 +96,7 @@ __device__ __forceinline__ F fold_neighbours(F sum) {
   return sum;
 }
 
-// The greatest of two, NaN if either is.
+// The greater of two, NaN if either is.
 __device__ __forceinline__ float greatest_or_nan(float a, float b) {
 #if __CUDA_ARCH__ >= 800
   return max_nan(a, b);
@@ -104,7 +106,7 @@ __device__ __forceinline__ float greatest_or_nan(float a, float b) {
 }
 __device__ __forceinline__ double greatest_or_nan(double a, double b) { return greatest(a, b); }
 
-// As integers of the same order where it can be, which halves the work.
+// Where it can, it compares integers of the same order: one instruction in place of five shuffles.
 template <int G, class F>
 __device__ __forceinline__ F greatest_of_lanes(F max) {
 #if __CUDA_ARCH__ >= 800

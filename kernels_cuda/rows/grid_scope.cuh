@@ -1,17 +1,10 @@
-// The parts of a row's groups, brought together in every block that has one of them, while its
-// warps work on other rows (rows/tile_scheduler.cuh). Whoever brings the last part of a group joins
-// them and writes a letter; one warp of each block reads the letters of the rows that it has groups
-// of.
+// Grid scope: combines the parts of a row's groups in every block that has one of them, while its
+// warps work on other rows (rows/tile_scheduler.cuh). The warp that publishes a group's last part
+// joins the parts and writes a message; one warp of each block receives the messages of the rows of
+// which the block has groups.
 //
-// That warp's time for a row is what everybody waits for in the end, because rows come in bursts:
-// so it asks for a row's letters before it joins those of the row before (float16's softmax at 2^20
-// 0.80 to 0.85 of the copy rate, its logarithm 0.74 to 0.83).
-//
-// Tried and left, each before that, at 0.80: two and three such warps by turns (0.75, 0.70, for
-// what they ask for in vain goes through L2 as well), with pauses of 0.1 to 0.5 us (no gain); one
-// letter a lane, and the others once that is there (0.71); a warp that does nothing but join and
-// write (no gain); one block a row that reads all letters and writes what they make for the others
-// (0.73, another journey); two blocks of 16 warps a multiprocessor (0.72).
+// The receiving warp is what everybody waits for in the end. So it polls a row's messages before it
+// joins those of the row before (docs/lab/softmax-grid-kernel.md, "The warp that receives").
 #pragma once
 
 #include <cooperative_groups.h>
@@ -27,8 +20,8 @@ class GridScope {
   static constexpr int kOfLane = 4, kMostGroups = kOfLane * kWarp;  // of a row
 
   static constexpr std::size_t bytes() { return sizeof(Smem); }
-  // Of scratch memory, for so many groups. Each has a letter of its own: blocks that have no row in
-  // common may be any number of rows apart.
+  // Scratch memory for so many groups. Each group has a message of its own: blocks that have no row
+  // in common may be any number of rows apart.
   static constexpr std::size_t scratch_bytes(std::size_t groups) {
     return groups * sizeof(FlaggedMessage<Part>);
   }
@@ -36,7 +29,7 @@ class GridScope {
   __device__ GridScope(void* smem, const RoundRobinTiles& plan)
       : smem_(*static_cast<Smem*>(smem)), plan_(plan) {}
 
-  // All threads of the grid. again: groups may come again.
+  // All threads of the grid. again: groups may come a second time.
   __device__ __forceinline__ void begin(bool again) const {
     if (threadIdx.x < kTurns) {
       smem_.came[threadIdx.x] = 0;
@@ -52,15 +45,15 @@ class GridScope {
     const unsigned token = cooperative_groups::this_grid().barrier_arrive();
     if (threadIdx.x == 0) smem_.token = token;
   }
-  // All threads of a block, once, before one of them reads a letter: then all are cleared.
+  // All threads of a block, once, before one of them polls: after it all messages of the grid are
+  // cleared.
   __device__ __forceinline__ void wait_for_grid() const {
     cooperative_groups::this_grid().barrier_wait(static_cast<unsigned>(smem_.token));
   }
 
-  // All lanes of the warp whose chunk it is: of own group i; groups that come again are counted on.
-  // `at`: its letter. (compute-sanitizer's racecheck does not follow the atomic and calls the parts
-  // that are read after it a hazard. An mbarrier that all eight warps arrive at is as fast, and it
-  // does not follow that either; nor, where a row's place is used again, the way of the letters.)
+  // All lanes of the warp that has the chunk, of own group i; groups that come a second time are
+  // counted on. `at`: the group's message. (compute-sanitizer's racecheck does not follow the
+  // atomic counter, and calls the parts that are read after it a hazard.)
   template <class Join>
   __device__ __forceinline__ void publish(int i, int at, int chunk, Part part, Join&& join) const {
     int before = 0;
@@ -76,7 +69,7 @@ class GridScope {
     smem_.came[side(i)] = 0;
     message(at).write(0, all);
   }
-  // Waits for the row of own group i.
+  // Waits for the result of own group i's row.
   __device__ __forceinline__ Row row(int i) const {
 #if __CUDA_ARCH__ >= 900
     wait_for_phase(shared_address(&smem_.ready[side(i)]), i / kTurns & 1);
@@ -84,7 +77,7 @@ class GridScope {
     return smem_.rows[side(i)];
   }
 
-  // The letters of a row that a warp asked for, so many a lane. first: of the row.
+  // Messages of a row that a warp has polled, kOfLane a lane. first: the row's first message.
   struct Inbox {
     FlaggedMessage<Part> messages[kOfLane];
   };
@@ -95,8 +88,8 @@ class GridScope {
       if (k * kWarp <= last)
         inbox.messages[k] = message(first + min(lane + k * kWarp, last)).load();
   }
-  // All lanes of the warp that asked: waits for the letters, makes a Row of them and hands it to
-  // the block's other warps, for own group i. then() is called when the letters have come.
+  // All lanes of the warp that polled: waits for the messages, makes a Row of them and hands it to
+  // the block's other warps, for own group i. then() is called when the messages have arrived.
   template <class Then, class Join, class Finish>
   __device__ __forceinline__ Row receive(int i, int first, Inbox& inbox, Then&& then, Join&& join,
                                          Finish&& finish) const {
@@ -126,14 +119,14 @@ class GridScope {
   }
 
  private:
-  // Own groups that the block may be busy with, a power of two: a warp that is behind holds the
+  // How many own groups the block may be busy with, a power of two. A warp that is behind holds the
   // others up when they have gone twice through the block's warps.
   static constexpr int kTurns = 16;
   struct alignas(16) Smem {
     std::uint64_t ready[kTurns];
     Row rows[kTurns];
     Part parts[kTurns][RoundRobinTiles::kChunks], groups[kMostGroups];
-    int came[kTurns];  // parts of a group
+    int came[kTurns];  // parts that a group has
     unsigned token;
   };
 

@@ -1,17 +1,11 @@
-// How a row's elements come to their lanes and go from them, wherever the row begins in memory: the
-// ring of rows/lane_layout.cuh.
+// Loads a row's elements to the lanes of rows/lane_layout.cuh and stores them from there, wherever
+// the row begins in memory.
 //
-// Vectors that lie within the chunk are read and written whole. Two may not: the ring's first, and
-// the one that the row ends in. Elements of these edges go one by one, an element a lane, and come
-// to their lane by shuffles, so that no byte outside of the row is touched.
-//
-// Tried and left: an element a lane throughout, which is what V = 1 still is (16 bits: half the
-// rate of this at 257 or 513 columns); the edges of a row that is fetched ahead in a register,
-// which the compiler stored at once and so waited for; a ring that begins at a line of 128 bytes or
-// a sector of 32, which memory would like (11 840 columns in whole vectors 0.94, 11 856 0.93, 11
-// 848 0.89): of 2113 to 9256 columns of float16 0.03 to 0.05 were lost by what it takes to know
-// which lanes come round; the ring's first vector stored by way of shared memory where a block has
-// none yet (there 0.02 lost; softmax/pair_kernel.cuh gains).
+// Vectors that lie within the chunk are read and written whole. Two may not lie within it: the
+// head, which is the layout's first vector, and the tail, in which the row ends. Their elements go
+// one by one, an element a lane, and are distributed by shuffles, so that no byte outside of the
+// row is touched. Other ways that were tried: docs/lab/softmax-block-kernel.md, "Vectors wherever a
+// row begins".
 #pragma once
 
 #include "kernels_cuda/rows/lane_layout.cuh"
@@ -27,7 +21,7 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
   using Base::kStride, Base::kUnaligned, Base::kSlots;
   using Base::RotatedLayout;
 
-  // An element or more of edges for each lane.
+  // Elements of head and tail, one or more a lane.
   static constexpr int kHeadTail = V == 1 ? 1 : (2 * V + G - 1) / G;
   template <class T>
   struct HeadTail {
@@ -45,7 +39,7 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
     }
     return head_tail;
   }
-  // All lanes of the warp: brings the edges to those whose vectors they are.
+  // All lanes of the warp: moves head and tail to the lanes whose vectors they belong to.
   template <class T>
   __device__ __forceinline__ void distribute(const HeadTail<T>& head_tail,
                                              Vector<T, V> (&vectors)[R]) const {
@@ -62,7 +56,8 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
     }
   }
 
-  // The same for vectors that hold what lies beyond their edges as well; `round`: what comes round.
+  // The same for vectors that were read whole, with what lies beyond the row. `wrapped`: the
+  // elements that wrap round.
   template <class T>
   __device__ __forceinline__ void trim(Vector<T, V> wrapped, T pad,
                                        Vector<T, V> (&vectors)[R]) const {
@@ -77,14 +72,14 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
       if (slot(r) == tail_slot() && has_tail()) vectors[r] = splice(vectors[r], none, count(r));
   }
 
-  // From `at` on, elements `step` apart; `pad` beyond the row.
+  // Loads from `at` on, elements `step` apart; `pad` stands for elements beyond the row.
   template <class T>
   __device__ __forceinline__ void load(const T* at, std::int64_t step, T pad,
                                        Vector<T, V> (&vectors)[R]) const {
     all_whole() ? load_whole(at, vectors) : load_checked(at, step, pad, vectors);
   }
-  // The two halves of it, for those who load from several places under one condition: else the
-  // compiler, where the ways meet, waits for one load before the next is sent.
+  // The two halves of load(), for callers that load from several places under one condition: else
+  // the compiler, where the ways meet, waits for one load before the next is sent.
   __device__ __forceinline__ bool all_whole() const { return V > 1 && !kUnaligned && full(); }
   template <class T>
   __device__ __forceinline__ void load_whole(const T* at, Vector<T, V> (&vectors)[R]) const {
@@ -98,7 +93,7 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
     load_whole_vectors(at, step, pad, vectors);
     distribute(read_head_tail(at, pad), vectors);
   }
-  // All but the edges.
+  // Loads all but head and tail.
   template <class T>
   __device__ __forceinline__ void load_whole_vectors(const T* at, std::int64_t step, T pad,
                                                      Vector<T, V> (&vectors)[R]) const {
@@ -110,11 +105,10 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
       if constexpr (V == 1) from += G * step;
     }
   }
-  // Stores vector r as f(r, y) gives it, which is no NaN or, where kNumbers is false, may be. All
-  // lanes of the warp. kInOrder: f is long, and a vector is to be on its way before the next one is
-  // computed; else the compiler brings them all together. kRecompute: where a vector lies is
-  // computed for each one anew; slower but in grad_pair_kernel (float16 at 2^19: 0.80 in place of
-  // 0.72).
+  // Stores vector r as f(r, y) gives it; kNumbers: no y is NaN. All lanes of the warp. kInOrder: f
+  // is long, and a vector is to be on its way before the next one is computed; else the compiler
+  // stores all of them together. kRecompute: each vector's address is computed again
+  // (docs/lab/softmax-grad-kernels.md, "Two chunks a warp").
   template <bool kNumbers = false, bool kInOrder = false, bool kRecompute = false, class T, class F>
   __device__ __forceinline__ void store(T* at, std::int64_t step, F&& f) const {
     if constexpr (V == 1) {
@@ -130,7 +124,7 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
       T* const mine = at + place(0);
       unrolled<R>([&](auto r) {
         const bool inside = rest() > r * kStride;
-        if (kInOrder && !inside) return;  // a branch, which nothing moves across
+        if (kInOrder && !inside) return;  // no instruction moves across a branch
         compute_t<T> y[V];
         f(r, y);
         const Words<T, V> words = narrow_words<T, V, kNumbers>(y);
@@ -157,9 +151,9 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
       });
     }
   }
-  // The same of 16-bit chunks most of which are full: what a tail takes comes after the vectors,
-  // and the ring's first vector goes by way of shared memory, a vector of which is a warp's, `lane`
-  // vectors before `room`.
+  // The same for 16-bit chunks most of which are full. The tail comes after the vectors, and the
+  // head goes by way of shared memory: a warp has one vector there, `lane` vectors before
+  // `scratch`.
   template <bool kNumbers, class T, class F>
   __device__ __forceinline__ void store_mostly_full(T* at, F&& f, uint4* scratch) const {
     static_assert(kUnaligned && G == kWarp && sizeof(T) == 2);
@@ -188,10 +182,10 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
   using Base::head_tail_element, Base::any_tail, Base::has_tail, Base::tail_slot;
   using Base::lane_, Base::left_, Base::shift_, Base::rest, Base::slot;
 
-  static constexpr int kHeadTailWords = 8 / (V > 2 ? 8 : 4);  // of an element: V = 2 is of 8 bytes
+  static constexpr int kHeadTailWords = 8 / (V > 2 ? 8 : 4);  // of an element; V = 2 means 8 bytes
   using HeadTailWords = std::uint32_t[kHeadTail][kHeadTailWords];
 
-  // Edge elements as words: 16-bit ones join their neighbour's.
+  // The elements of head and tail as words: 16-bit ones join their neighbour's.
   template <class T>
   __device__ __forceinline__ static void pack_head_tail(const HeadTail<T>& head_tail,
                                                         HeadTailWords& words) {
@@ -208,7 +202,7 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
       }
     }
   }
-  // The vector of edge elements `first` to first + V; every lane has it.
+  // The vector of head and tail elements `first` to first + V; every lane has it.
   template <class T>
   __device__ __forceinline__ static uint4 gather(const HeadTailWords& words, int first) {
     std::uint32_t of[4];
@@ -220,7 +214,7 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
     return make_uint4(of[0], of[1], of[2], of[3]);
   }
 
-  // The ring's first vector, which lane 0 has, an element a lane, or a few.
+  // The head, which lane 0 has, distributed over the lanes.
   static constexpr int kOfHead = (V + G - 1) / G;
   template <class T>
   struct Head {
@@ -257,7 +251,8 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
   }
 };
 
-// Stores one value, NaN or not, from lane `lane` of G. Not inlined: it is rare.
+// Stores the same value, NaN or not, in all elements of lane `lane` of G. Not inlined, because it
+// is rare.
 template <class T>
 __device__ __noinline__ void fill_fragment(T* at, std::int64_t step, int left, int lane, int G,
                                            T value) {

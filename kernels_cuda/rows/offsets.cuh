@@ -8,12 +8,13 @@
 
 namespace twinops {
 
-// Where row `row` of each operand begins.
+// Where a row of each operand begins, in elements.
 template <int N>
 struct RowStarts {
   std::int64_t of[N];
 };
-// row mod size, and row becomes their quotient; mostly both are below 2^32.
+// Returns row mod size, and row becomes their quotient. Both are mostly below 2^32, for which
+// division is shorter.
 __device__ __forceinline__ std::int64_t take_index(std::int64_t& row, std::int64_t size) {
   std::int64_t index;
   if ((row | size) >> 32 == 0) {
@@ -27,7 +28,7 @@ __device__ __forceinline__ std::int64_t take_index(std::int64_t& row, std::int64
   return index;
 }
 
-// kOneAxis: there is no more than one axis to count along, which takes fewer registers.
+// kOneAxis: rows lie along one axis at most, which takes fewer registers.
 template <bool kOneAxis = false, int N, int kAxes>
 __device__ __forceinline__ RowStarts<N> row_starts(const Layout<N, kAxes>& outer,
                                                    std::int64_t row) {
@@ -51,12 +52,12 @@ __device__ __forceinline__ RowStarts<N> row_starts(const Layout<N, kAxes>& outer
   return starts;
 }
 
-// Axes that rows lie along, up to kAxes of them, in few bytes and with multiplications in place of
-// divisions: for fewer than 2^31 rows.
+// Up to kAxes axes that rows lie along, in few bytes of parameters and with multiplications in
+// place of divisions: for fewer than 2^31 rows.
 template <int N, int kAxes>
 struct CountedAxes {
   CountedAxes() = default;
-  // Of the operands of `outer`, and of those of `more`, which has the same axes.
+  // Of the operands of `outer` and those of `more`, which has the same axes.
   template <int M, int kOthers>
   CountedAxes(const Layout<M>& outer, const Layout<kOthers>& more) : rank(outer.rank) {
     static_assert(M + kOthers == N);
@@ -92,9 +93,9 @@ __device__ __forceinline__ RowStarts<N> row_starts(const CountedAxes<N, kAxes>& 
   return starts;
 }
 
-// Whole: every row begins and ends at a multiple of 16 bytes of the operand that is read, and of as
-// many elements of the others. Unaligned: the operands are aligned alike, row by row, wherever that
-// is.
+// aligned: every row of the operand that is read begins and ends at a multiple of 16 bytes, and
+// every row of the others at a multiple of as many elements. unaligned: rows begin anywhere, but
+// the rows of all operands have the same offset within their vectors. none: elements go one by one.
 enum class Alignment { none, unaligned, aligned };
 
 struct OperandMemory {
@@ -102,7 +103,7 @@ struct OperandMemory {
   std::size_t element;  // bytes
 };
 
-// For vectors of 16 bytes of operand `read`, V elements.
+// The alignment of rows for vectors of 16 bytes, V elements, of operand `read`.
 template <int N>
 Alignment alignment_of(const Rows<N>& rows, const OperandMemory (&memory)[N], int read) {
   const auto v = static_cast<std::int64_t>(16 / memory[read].element);
@@ -124,7 +125,7 @@ Alignment alignment_of(const Rows<N>& rows, const OperandMemory (&memory)[N], in
   return whole ? Alignment::aligned : Alignment::unaligned;
 }
 
-// Where the memory of operand k ends, whose elements of a row lie side by side.
+// Where the memory of operand k ends, whose rows' elements lie side by side.
 template <class T, int N>
 const T* end_of_rows(const Rows<N>& rows, int k, const void* data) {
   std::int64_t elements = rows.length;

@@ -1,4 +1,4 @@
-// How a row's chunks are shared out to lanes, warps and blocks, by its length: what the kernels of
+// How a row's chunks are divided among lanes, warps and blocks, by its length: what the kernels of
 // rows up to some thousand chunks are launched with.
 #pragma once
 
@@ -25,22 +25,22 @@ inline constexpr int kRowWarps = sizeof(F) == 8 ? 16
 
 static_assert(ClusterScope<float, float>::kMostChunks >= kMostBlocksOfRow * 2 * kRowWarps<float>);
 
-// Whether kernels have clusters, and barriers that bytes arrive at.
+// Whether kernels have clusters, and mbarriers that count bytes.
 inline bool has_clusters(int device) { return cuda_code(device).architecture >= 90; }
 
-// Of the largest cluster that a device launches: more than the portable eight only the GPUs of data
-// centers do, of compute capability 9.0 and 10.x.
+// Blocks of the largest cluster that a device launches. More than the portable eight have only the
+// GPUs of data centers, of compute capability 9.0 and 10.x.
 inline int largest_cluster(int device) {
   if (!has_clusters(device)) return 1;
   return device_attribute(cudaDevAttrComputeCapabilityMajor, device) <= 10 ? kMostBlocksOfRow
                                                                            : kPortableBlocksOfRow;
 }
 
-// A warp's share of a chunk.
+// A warp's fragment of a chunk.
 template <int V, bool kUnaligned>
 using ChunkFragment = LaneFragment<kWarp, kFoldChunk / kWarp / V, V, kUnaligned>;
 
-// A block that is alone with a row, a chunk a warp; false if the row has more than `most` chunks.
+// One block a row, a chunk a warp; false if the row has more than `most` chunks.
 inline bool plan_block(std::int64_t length, int most, ChunkPlan& plan) {
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
   if (chunks > most) return false;
@@ -49,26 +49,20 @@ inline bool plan_block(std::int64_t length, int most, ChunkPlan& plan) {
   return true;
 }
 
-// How many warps the blocks of a kernel's clusters have: `few` to `more`, of which those that leave
-// the fewest idle, and of equal ones the fewest, for a chunk that is nobody's costs half as many
-// instructions as one; while eight blocks have room for the row. in_two: two blocks, where they
-// have room for it with up to eight warps each; a launch of clusters costs each block some time.
-//
-// Share of the copy rate of softmax on an H200, two chunks a warp, bfloat16 that begins anywhere:
-// 17 001 columns with three blocks of 3 warps 0.85, two of 5 0.89; 20 001 with three of 4, two of 5
-// and of 6 0.86, 0.95, 0.86; 28 001 with four of 4, three of 5, two of 7 0.88, 0.90, 0.94; 32 001
-// with 4 and 8 0.94 and 0.95; 36 001 with 4, 5, 6 0.89, 0.88, 0.90; 50 257 with 4, 5, 6, 7 0.88,
-// 0.92, 0.80, 0.82. Of float32, where instructions are not the limit, 32 001 columns with 2, 3, 4,
-// 8 0.92, 0.98, 0.96, 0.95; a chunk a warp, softmax_grad and its logarithm at 17 001 with 3, 4, 6
-// 1.03, 1.02, 1.03 and 1.00, 0.94, 0.83, in bfloat16 0.83, 0.94, 1.01 and 0.88, 0.90, 0.92.
+// How many warps a cluster's blocks have: from least_warps to most_warps, as long as eight blocks
+// hold the row. Taken is the number that leaves the fewest warps idle, and of equal ones the
+// smallest: a chunk that no row has costs half as many instructions as one. in_two: two blocks,
+// where they hold the row with up to eight warps each. Measured in
+// docs/lab/softmax-block-kernel.md, "Warps of a cluster's blocks".
 struct ClusterWarps {
   int least_warps, most_warps;
   bool in_two = false;
 };
 
-// A cluster with a row, `of_warp` chunks a warp, `most` warps a block; false if that has no room
-// for it. More than eight blocks are not portable; beyond eight blocks of eight warps 16, where the
-// device has them. Two at least: in a cluster of one compute-sanitizer reports every st.async.
+// One cluster a row, `of_warp` chunks a warp, `most` warps a block; false if no cluster holds the
+// row. More than eight blocks are not portable; rows beyond eight blocks of eight warps have 16,
+// where the device has them. Two blocks at least: in a cluster of one compute-sanitizer reports
+// every st.async.
 inline bool plan_cluster(std::int64_t length, int of_warp, ClusterWarps of_block, int most,
                          int device, ChunkPlan& plan) {
   constexpr int kMany = 8;  // warps of a block
@@ -146,11 +140,11 @@ struct CooperativePairs {
   }
 };
 
-// Launches a kernel of rows that are dealt round the device's blocks; false if there is no room, if
-// the call brought no allocator for what they meet in, or if a row is longer than the relay has
-// groups, or than its blocks' warps are busy with at once: none of them may wait for a row before
-// it has weighed its own chunks of it. Room: kWarps and kBytes of a block, the Relay,
-// scratch_bytes(groups) for all of them.
+// Launches a kernel of the persistent tile scheduler. False if a block has not got the shared
+// memory, if the call brought no allocator for the messages, or if a row is longer than the scope
+// has groups or than the blocks' warps are busy with at once: none of them may wait for a row
+// before it has weighed its own chunks of it. SmemLayout: kWarps and kBytes of a block, the Scope,
+// and scratch_bytes(groups) for all of them.
 template <class SmemLayout, class Params>
 bool launch_round_robin(const Params& params, void (*kernel)(Params, RoundRobinTiles),
                         Execution& execution) {
@@ -181,8 +175,8 @@ bool launch_round_robin(const Params& params, void (*kernel)(Params, RoundRobinT
   return true;
 }
 
-// Launches a kernel with a cluster a row; false if not even one finds room, or there are more
-// of them than a grid has room for.
+// Launches a kernel with a cluster a row; false if the device holds not even one, or a grid cannot
+// have so many blocks.
 template <class Kernel, class Params>
 bool launch_clusters(Kernel kernel, const Params& params, const ChunkPlan& plan, std::size_t shared,
                      Execution& execution) {

@@ -1,4 +1,4 @@
-// Chunks that wait in shared memory for what is to become of them.
+// Chunks that wait in shared memory until their row's result is known.
 #pragma once
 
 #include "kernels_cuda/rows/lane_io.cuh"
@@ -6,8 +6,8 @@
 
 namespace twinops {
 
-// A warp's shared memory: a chunk as it is fetched, then what it waits as. A lane meets its own
-// places only.
+// A warp's shared memory: first a chunk as it is copied there, then what becomes of it. A lane
+// reads and writes its own places only.
 template <class In, class S>
 struct SmemStash {
   using F = compute_t<In>;
@@ -19,8 +19,8 @@ struct SmemStash {
   __device__ explicit SmemStash(void* smem)
       : lane_(static_cast<uint4*>(smem) + threadIdx.x / kWarp * kOfWarp + threadIdx.x % kWarp) {}
 
-  // Of 16-bit types, memory for a vector of a warp beyond what waits, as many vectors on as a lane
-  // is.
+  // For 16-bit types: a vector of the warp beyond the stash, as many vectors on as the lane's
+  // number.
   __device__ __forceinline__ auto scratch() const {
     if constexpr (sizeof(In) == 2)
       return lane_ + (kOfWarp - 1);
@@ -45,7 +45,7 @@ struct SmemStash {
       for (int e = 0; e < kOfVector; ++e) x[i + e] = of.x[e];
     }
   }
-  // Of vector p.
+  // Reads vector p.
   template <int V>
   __device__ __forceinline__ void get_vector(int p, F (&y)[V]) const {
 #pragma unroll

@@ -1,4 +1,4 @@
-// Rows of any length: how a cluster shares out their chunks, and what its blocks do together.
+// Rows of any length: how a cluster divides their chunks, and what its blocks do together.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -10,19 +10,19 @@ namespace twinops {
 inline constexpr int kTwoPassWarps = 16, kTwoPassUnits = 512;
 inline constexpr int kMaxStashed = 8;  // chunks of a warp
 
-// What a launch over long rows settles: a unit of 2^k chunks is a warp's, and the first chunks that
-// a warp meets wait in shared memory.
+// What a launch over long rows decides. A unit of 2^k chunks is a warp's, and the first chunks that
+// a warp reads are stashed in shared memory.
 struct TwoPassPlan {
   std::int64_t chunks;
   std::int64_t unit;  // chunks
   int units;          // of a row, up to kTwoPassUnits
-  int stashed;        // chunks of a warp that wait
+  int stashed;        // stashed chunks of a warp
   int blocks;         // of a row: the cluster
 
   __host__ __device__ int warps() const { return units < kTwoPassWarps ? units : kTwoPassWarps; }
 };
 
-// Leaves a unit's part in every block of the row.
+// Publishes a unit's part to every block of the row.
 template <class Part>
 __device__ __forceinline__ void publish_part(Part* place, Part part, int blocks) {
   const int lane = threadIdx.x % kWarp;
@@ -35,8 +35,8 @@ __device__ __forceinline__ void publish_part(Part* place, Part part, int blocks)
   if (lane == 0) *place = part;
 }
 
-// What join(parts, n), for up to kWarp by a warp, makes of more, by all warps of a block; every
-// thread has it. of_groups: room for a part for each kWarp.
+// Joins parts by all warps of a block; every thread has the result. join(parts, n) joins up to
+// kWarp of them by a warp. of_groups: memory for one part for every kWarp of them.
 template <class Part, class Join>
 __device__ __forceinline__ Part join_by_block(const Part* parts, int count, Part* of_groups,
                                               Join&& join) {
@@ -77,7 +77,7 @@ class WarpTree {
 };
 
 // The plan for long rows: as many blocks a row as give each warp one unit, up to `largest`. `fixed`
-// bytes of shared memory are spoken for; a chunk that waits takes `chunk`.
+// bytes of shared memory are taken already; a stashed chunk takes `chunk` bytes.
 inline TwoPassPlan plan_two_pass(std::int64_t length, std::size_t fixed, std::size_t chunk,
                                  int largest, int device) {
   TwoPassPlan plan{};
@@ -96,7 +96,7 @@ inline TwoPassPlan plan_two_pass(std::int64_t length, std::size_t fixed, std::si
   return plan;
 }
 
-// Launches kernel(job, plan), in clusters as large as the device has room for.
+// Launches kernel(params, plan), in clusters as large as the device holds.
 template <class Kernel, class Params>
 void launch_two_pass_rows(Kernel kernel, const Params& params, std::size_t fixed, std::size_t chunk,
                           Execution& execution) {

@@ -1,5 +1,5 @@
-// Folds and maxima over rows that lie across memory: over registers, lanes and warps of a chunk,
-// and over a row's chunks, in one block or a cluster of them.
+// Folds and maxima over strided rows: over registers, lanes and warps of a chunk, and over a row's
+// chunks, in one block or in a cluster.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -9,8 +9,9 @@
 
 namespace twinops {
 
-// The fold over registers of what term(k, s) gives for register k: by halves of the power of two
-// that K is or would be, the top index bit first, as a recursion that keeps few sums at a time.
+// The fold over registers of what term(k, s) gives for register k. By halves of the power of two
+// that K is or would be, the top bit of the index first, as a recursion that keeps few sums at a
+// time.
 template <int K, int V, int k = 0, int kCount = 1, class F, class Term>
 __device__ __forceinline__ void fold_registers(F (&s)[V], Term&& term) {
   if constexpr (kCount >= K) {
@@ -26,14 +27,16 @@ __device__ __forceinline__ void fold_registers(F (&s)[V], Term&& term) {
   }
 }
 
-// Shared memory of the warps that share a chunk: what each has of every row, and what that makes.
+// Shared memory of the warps that share a chunk: what each warp has of every row, and what they
+// have together.
 template <class F>
 struct StridedSmem {
-  F* of_warps;  // [row][warp], a place between rows
+  F* of_warps;  // [row][warp], with one place more a row, for the banks
   F* joined;    // [row]
 };
 
-// Joins what lanes have of the same rows, the upper half of the places to the lower one, and so on.
+// Joins what the lanes of a warp have of the same rows: the upper half of the places to the lower
+// one, and so on.
 template <int N, class X, class Join>
 __device__ __forceinline__ void join_strided_lanes(const StridedPlan& plan, X (&values)[N],
                                                    Join&& join) {
@@ -42,9 +45,10 @@ __device__ __forceinline__ void join_strided_lanes(const StridedPlan& plan, X (&
 #pragma unroll
     for (X& x : values) x = join(x, __shfl_xor_sync(kAllLanes, x, mask));
 }
-// Then what warps have. Every thread has finish of that, which one computes for all that hold the
-// row: finish.of_row(row's number in the tile, joined), or by_lanes(joined) where a warp holds all
-// of it. kExpensive: that is long, and one warp does it for all. All threads of the block.
+// Then joins what warps have. Every thread has `finish` of the result, which one thread computes
+// for all that hold the row: finish.of_row(row's number in the tile, joined), or
+// finish.by_lanes(joined) where a warp holds all of it. kExpensive: finish is long, and one thread
+// a row computes it after a barrier. All threads of the block.
 template <int V, class F, class Join, class Finish>
 __device__ __forceinline__ void join_strided_warps(const StridedPlan& plan,
                                                    const StridedPlace<V>& of, StridedSmem<F> shared,
@@ -78,7 +82,7 @@ __device__ __forceinline__ void join_strided_warps(const StridedPlan& plan,
   for (int e = 0; e < V; ++e) v[e] = shared.joined[of.side * V + e];
 }
 
-// What join_strided_warps() finishes with where nothing is to be done.
+// For join_strided_warps(): the joined values as they are.
 struct NoFinish {
   static constexpr bool kExpensive = false;
   template <class F, int V>
@@ -89,8 +93,8 @@ struct NoFinish {
   }
 };
 
-// Parts of chunks go to every block of the cluster. arrive(): once before, as early as can be, so
-// that all blocks are known to be there.
+// Parts of chunks go to every block of the cluster. arrive_strided() comes once before, as early as
+// it can, so that all blocks are known to run.
 __device__ __forceinline__ void arrive_strided(const StridedPlan& plan) {
 #if __CUDA_ARCH__ >= 900
   if (plan.blocks > 1) cluster_arrive_relaxed();
@@ -114,8 +118,9 @@ __device__ __forceinline__ void send_strided(const StridedPlan& plan, Part* plac
   *place = part;
 }
 
-// The rows of a tile, one a warp, whose chunks' parts have come to shared memory; up to kWarp *
-// kWarp chunks. of_chunk(row, chunk) gives a part, join(part of each lane) what they make.
+// Joins the parts of the tile's rows, a row a warp, once they are in shared memory; up to kWarp *
+// kWarp chunks. of_chunk(row, chunk) is a part, join(a part of each lane) joins them, take(row,
+// joined) takes the result.
 template <class Part, class OfChunk, class Join, class Take>
 __device__ __forceinline__ void join_strided_chunks(const StridedPlan& plan, int rows,
                                                     OfChunk&& of_chunk, Join&& join, Take&& take) {

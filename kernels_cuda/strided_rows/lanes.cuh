@@ -1,16 +1,16 @@
-// Rows that lie across memory, as along axis 1 of [N, C, H, W]: the elements of a row are `step`
-// apart, and neighbouring rows lie side by side.
+// Strided rows, as along axis 1 of [N, C, H, W]: the elements of a row are `step` apart, and
+// neighbouring rows lie side by side.
 //
-// Threads follow memory. 2^k lanes of a warp hold V neighbouring rows each, which is as wide as an
-// access is; the warp's other lanes, its registers and the other warps that share a chunk hold
-// further elements of the same rows:
+// Threads follow memory. 2^k lanes of a warp hold V neighbouring rows each, as wide as an access
+// is; the warp's other lanes, its registers and the other warps that share a chunk hold further
+// elements of the same rows:
 //
 //   element of a chunk   b9 ...        ... b0
 //                        register | lanes | warp
 //
-// so the fold of docs/numerics.md, from the top index bit down, adds registers first, then lanes,
-// then warps, by way of shared memory. A short row takes no more than one warp. What lies beyond a
-// row is +0, so any power of two that covers it gives the same bits.
+// So the fold of docs/numerics.md, from the top bit of the index down, adds registers first, then
+// lanes, then warps, by way of shared memory. A short row takes no more than one warp. What lies
+// beyond a row is +0, so any power of two that covers the row gives the same bits.
 #pragma once
 
 #include "kernels_cuda/common/vector_io.cuh"
@@ -18,7 +18,7 @@
 
 namespace twinops {
 
-// V rows of one thread at one element: words, or an element.
+// V neighbouring rows at one element, as a thread has them: words, or one element.
 template <class T, int V>
 struct StridedRows {
   using type = Words<T, V>;
@@ -58,7 +58,7 @@ template <class T, int V>
 __device__ __forceinline__ void widen_strided(const Words<T, V>& words, compute_t<T> (&x)[V]) {
   widen_words(words, x);
 }
-// kNumbers: y is no NaN, or the canonical one where the hardware keeps it so.
+// kNumbers: no y is NaN, unless it is the canonical one, which the hardware keeps.
 template <bool kNumbers, class T, int V>
 __device__ __forceinline__ void write_strided(T* to, compute_t<T> (&y)[V]) {
   if constexpr (V == 1)
@@ -69,7 +69,7 @@ __device__ __forceinline__ void write_strided(T* to, compute_t<T> (&y)[V]) {
     write_words(to, narrow_words<T, V, kNumbers>(y));
 }
 
-// values[index % N], without memory: index is known at run time.
+// values[index % N] for an index that is known at run time, without local memory.
 template <int N, class F>
 __device__ __forceinline__ F pick_row(const F (&values)[N], int index) {
   if constexpr (N == 1) {
@@ -82,15 +82,15 @@ __device__ __forceinline__ F pick_row(const F (&values)[N], int index) {
   }
 }
 
-// Where a thread is: which rows are its own, and which elements of a chunk.
+// Which rows and which elements of a chunk a thread has.
 template <int V>
 struct StridedPlace {
-  int side;             // its lanes' number among those side by side
+  int side;             // the lane's number among those side by side
   int place;            // ... and along the row
-  int warp;             // of those that share a chunk
-  int group;            // which of a block's chunks at once
+  int warp;             // its number among those that share a chunk
+  int group;            // which of the chunks that a block has at once
   std::uint32_t row;    // the first of V
-  bool inside;          // rows beyond the last are not
+  bool inside;          // false for rows beyond the last
   int first, step_log;  // element of register k: first + (k << step_log)
 
   // `several`: whether rows have several chunks.
@@ -118,7 +118,7 @@ struct StridedPlace {
     inside = row < static_cast<std::uint32_t>(rows);
     step_log = 5 - plan.lanes_log;
   }
-  // How many registers hold elements of the row, if `left` of a chunk are.
+  // How many registers hold elements of the row, if `left` elements of a chunk are the row's.
   __device__ __forceinline__ int registers(int left) const {
     return (left - first + (1 << step_log) - 1) >> step_log;
   }
@@ -152,8 +152,8 @@ __device__ __forceinline__ RowStarts<N> strided_starts(const StridedPlan& plan,
   return starts;
 }
 
-// K registers of V rows, from `at` on, elements `step` apart, `left` of which are the row's: the
-// first kSure registers' are, in any case.
+// Loads K registers of V rows, from `at` on, elements `step` apart, of which `left` are the row's;
+// the first kSure registers lie in the row in any case.
 template <int kSure, int V, int K, class T>
 __device__ __forceinline__ void load_strided(const StridedPlace<V>& of, const T* at,
                                              std::int64_t step, int left, T pad,
@@ -173,7 +173,7 @@ __device__ __forceinline__ void load_strided(const StridedPlace<V>& of, const T*
     at += step;
   }
 }
-// Stores value(k, y) in the same places.
+// Stores value(k, y) to the same places.
 template <bool kNumbers, int kSure, int V, int K, class T, class Value>
 __device__ __forceinline__ void store_strided(const StridedPlace<V>& of, T* at, std::int64_t step,
                                               int left, Value&& value) {
@@ -191,7 +191,7 @@ __device__ __forceinline__ void store_strided(const StridedPlace<V>& of, T* at, 
     at += step;
   }
 }
-// Stores `value` in the same places of one of the rows. It is rare.
+// Stores `value` to the same places of one of the rows. It is rare.
 template <int V, class T>
 __device__ __forceinline__ void fill_strided_row(const StridedPlace<V>& of, T* at,
                                                  std::int64_t step, int left, T value) {

@@ -1,5 +1,5 @@
-// How rows that lie across memory (strided_rows/lanes.cuh) are shared out: which rows those are,
-// and how lanes, warps and blocks divide them.
+// Which rows count as strided rows (strided_rows/lanes.cuh), and how lanes, warps and blocks divide
+// them.
 #pragma once
 
 #include <type_traits>
@@ -10,11 +10,12 @@
 
 namespace twinops {
 
-// A tile is `lanes` * V rows. Where these have several chunks, the blocks of a cluster share them,
-// each of which has `at_once` at a time. Tiles whose rows are one warp's stand several in a block.
+// A tile is lanes() * V rows. Where these have several chunks, the blocks of a cluster share them,
+// and each block has at_once of them at a time. Tiles whose rows are one warp's stand several in a
+// block.
 struct StridedPlan {
-  int lanes_log;        // 2^: lanes of a warp that lie side by side
-  int warps_log;        // 2^: warps that share a chunk
+  int lanes_log;        // 2^lanes_log lanes of a warp lie side by side
+  int warps_log;        // 2^warps_log warps share a chunk
   int at_once;          // chunks of a block
   int chunks;           // of a row
   int blocks;           // of a tile: the cluster
@@ -24,7 +25,7 @@ struct StridedPlan {
   TWINOPS_INLINE int lanes() const { return 1 << lanes_log; }
   TWINOPS_INLINE int warps() const { return 1 << warps_log; }
   TWINOPS_INLINE int places() const { return kWarp >> lanes_log; }
-  // Chunks that are at work, of those of a row.
+  // Chunks of a row that are at work at the same time.
   TWINOPS_INLINE int at_work() const { return at_once * blocks; }
   TWINOPS_INLINE int threads() const { return tiles * at_once * warps() * kWarp; }
 };
@@ -32,7 +33,7 @@ struct StridedPlan {
 inline constexpr std::int64_t kMaxStridedRows = 1 << 30;
 inline constexpr std::int64_t kMaxStridedChunks = kWarp * kWarp;
 
-// Whether neighbouring rows of every operand lie closer than a row's own elements.
+// Whether neighbouring rows of every operand lie closer together than a row's own elements.
 template <int N, int kAxes>
 bool are_strided(const Rows<N, kAxes>& rows) {
   const int last = rows.outer.rank - 1;
@@ -43,14 +44,14 @@ bool are_strided(const Rows<N, kAxes>& rows) {
   return true;
 }
 
-// Whether a call is one for these kernels, as far as its rows and types say.
+// Whether these kernels take a call, as far as its rows and types say.
 template <int N, int kAxes>
 bool is_strided_call(const Rows<N, kAxes>& rows, const TypePair& types) {
   return rows.rows > 0 && rows.length > 0 && types.in == types.out &&
          rows.length <= kMaxStridedChunks * kFoldChunk && are_strided(rows);
 }
 
-// Whether V neighbouring rows move as one.
+// Whether V neighbouring rows move as one vector.
 template <int N, int kAxes>
 bool moves_in_vectors(const Rows<N, kAxes>& rows, const OperandMemory (&memory)[N], int V) {
   const int last = rows.outer.rank - 1;
@@ -64,8 +65,9 @@ bool moves_in_vectors(const Rows<N, kAxes>& rows, const OperandMemory (&memory)[
   return yes;
 }
 
-// Threads that hold many values, more than 128 bytes of what is computed with, are few in a block,
-// and the compiler is told how many blocks are to be at work. F: of the values.
+// Threads that hold many values, more than 128 bytes of the compute type F, are few in a block, and
+// the compiler is told how many blocks are to be at work (docs/lab/softmax-strided-kernels.md,
+// "Threads of many values").
 template <class F, int kValues>
 inline constexpr bool kHoldsMany = kValues * sizeof(F) > 128;
 template <bool kMany>
@@ -76,8 +78,8 @@ inline constexpr int kStridedBlocks = !kMany                       ? 1
                                       : kValues * sizeof(F) <= 192 ? 3
                                                                    : 2;
 
-// For threads that hold K elements of each of V rows of `element` bytes. Rows side by side are as
-// wide as 128 bytes, or fewer where that leaves a block small enough for two to be at work.
+// The plan for threads that hold K elements of each of V rows of `element` bytes. The rows side by
+// side are 128 bytes wide, or less where that leaves a block small enough for two to be at work.
 template <bool kMany = false, int N, int kAxes>
 StridedPlan plan_strided(const Rows<N, kAxes>& rows, int K, int V, int element, int device) {
   constexpr int kWide = 128, kNarrow = 64;
@@ -98,8 +100,9 @@ StridedPlan plan_strided(const Rows<N, kAxes>& rows, int K, int V, int element, 
     plan.warps_log = log2_at_least((chunk + K * plan.places() - 1) / (K * plan.places()));
   };
   if (plan.chunks == 1) {
-    // A warp that has rows for itself, then a block small enough for two to be at work. Rows that
-    // do not move as one need the width more: their ends are parts of what memory moves.
+    // First a warp that has rows for itself, then a block small enough for two to be at work. Rows
+    // that do not move in vectors need the width more, because their ends are parts of what memory
+    // moves.
     const auto in_warp = [&](int bytes, int registers) {
       take(bytes);
       return chunk <= registers * plan.places();
@@ -108,7 +111,7 @@ StridedPlan plan_strided(const Rows<N, kAxes>& rows, int K, int V, int element, 
       take(bytes);
       return plan.warps() <= warps;
     };
-    const int preferred = kMany ? 3 * K / 4 : K;  // of the registers: then more warps are at work
+    const int preferred = kMany ? 3 * K / 4 : K;  // registers; with fewer, more warps are at work
     bool done = false;
     if constexpr (kMany) {
       for (const int registers : {preferred, K})
@@ -120,7 +123,7 @@ StridedPlan plan_strided(const Rows<N, kAxes>& rows, int K, int V, int element, 
              in(kNarrow, kMostWarps);
     }
     if (!done) take(kNarrow / 2);
-    // A thread's registers come first.
+    // A thread's registers are filled before more lanes share a row.
     while (plan.lanes_log < 5 && preferred * plan.places() / 2 >= chunk) ++plan.lanes_log;
     plan.tiles = plan.warps_log == 0 ? kShortThreads / kWarp : 1;
     return plan;
@@ -138,14 +141,14 @@ StridedPlan plan_strided(const Rows<N, kAxes>& rows, int K, int V, int element, 
     for (const int bytes : {kNarrow, kNarrow / 2})
       for (const int warps : {kWarps, kMostWarps})
         if (holds(bytes, warps, blocks)) return plan;
-  // A row is read twice.
+  // No plan holds the row in registers: it is read twice.
   if (holds(kNarrow, kWarps, kPortableBlocksOfRow) || plan.at_once > 0) return plan;
   holds(kNarrow / 2, kMostWarps, kPortableBlocksOfRow);
   return plan;
 }
 
-// Calls launch(how many of K registers a thread takes) for rows of up to a chunk: kStep, or two,
-// three or more of these, a number that the compiler knows.
+// Calls launch(number of registers) for rows of up to a chunk: the first multiple of kStep, up to
+// K, that holds them, as a number that the compiler knows.
 template <int K, int kStep, int kRegisters = kStep, class Launch>
 void with_strided_registers(const StridedPlan& plan, std::int64_t length, Launch&& launch) {
   if constexpr (kRegisters < K)
@@ -159,8 +162,8 @@ inline unsigned strided_blocks(const StridedPlan& plan, std::int64_t rows, int V
   return static_cast<unsigned>((rows + of_block - 1) / of_block * plan.blocks);
 }
 
-// Launches over tiles of `lanes` * V rows; false, and nothing is done, where a block has not got
-// the shared memory, or the device no room for a cluster.
+// Launches over tiles; false, and nothing is done, where a block has not got the shared memory, or
+// the device holds no cluster.
 template <class Kernel, class Params>
 bool launch_tiles(Kernel kernel, const Params& params, int V, std::size_t shared,
                   Execution& execution) {

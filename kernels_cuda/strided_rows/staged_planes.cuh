@@ -1,17 +1,8 @@
-// Rows that lie across memory and do not move as one (strided_rows/lanes.cuh), on their way through
-// a block's shared memory. A plane is what the rows that lie side by side hold, one run of memory
-// from [n, 0, 0] to [n, length, inner]; a block has a few. What travels is 16 bytes at a time
-// whatever the inner size (staged_rows.cuh), and a warp has rows to itself.
-//
-// Share of the copy rate, element by element from global memory and so, of an inner size of 49:
-// float32's softmax of 21 columns 0.76 and 0.94, 64 0.56 and 0.99, 128 0.56 and 0.98, softmax_grad
-// 0.90 and 0.99, 0.77 and 1.03, 0.76 and 1.02; float16's 0.66 and 0.74, 0.71 and 0.81, 0.64 and
-// 0.81, softmax_grad 0.59 and 0.82, 0.71 and 0.87, 0.71 and 0.85. How many planes a block has
-// counts for as much: of 64 columns of float16 one gives 0.61, two 0.74, four 0.82, six 0.79, and
-// to ask for few lanes without a row is worse than to ask for bytes. Planes of 39 KB gain little
-// (200 columns of float32 0.56 to 0.60) or lose (softmax_grad 0.86 to 0.67), as blocks get few. In
-// 16 bits a thread with more than 40 elements of a row is slow (128 columns, 64 of them, 0.64 to
-// 0.60), and of the logarithm's gradient more than 24 (bfloat16 at 128 columns 0.76 to 0.66).
+// Strided rows that do not move in vectors (strided_rows/lanes.cuh), by way of a block's shared
+// memory. A plane is what the rows that lie side by side hold: one span of memory from [n, 0, 0] to
+// [n, length, inner]. A block has one or more planes. They are copied 16 bytes at a time whatever
+// the inner size (rows/staged_rows.cuh), and a warp has rows to itself. What that is worth, and how
+// large planes may be: docs/lab/softmax-strided-kernels.md, "Planes in shared memory".
 #pragma once
 
 #include "kernels_cuda/rows/staged_rows.cuh"
@@ -19,7 +10,7 @@
 
 namespace twinops {
 
-// What one block works on.
+// The planes of one block.
 struct StagedPlanes {
   template <int N, int kAxes>
   __device__ __forceinline__ StagedPlanes(const Rows<N, kAxes>& all, int planes)
@@ -31,8 +22,8 @@ struct StagedPlanes {
     begin = first * plane;
     count = rows * static_cast<int>(all.length);
   }
-  // Calls f(place, start) for the rows of each tile, one after the other for a warp. start: where
-  // this lane's row begins, from `begin` on.
+  // Calls f(place, start) for each tile of rows, one after the other for a warp. start: where this
+  // lane's row begins, counted from `begin`.
   template <class F>
   __device__ __forceinline__ void for_each_tile(const StridedPlan& plan, F&& f) const {
 #pragma unroll 1
@@ -50,8 +41,8 @@ struct StagedPlanes {
   int count;           // elements
 };
 
-// Whether rows of every operand fill planes of up to `bytes`, one after the other, and lie alike in
-// their 16 bytes.
+// Whether rows of every operand fill planes of up to `bytes`, one after the other, and all operands
+// have the same offset within 16 bytes.
 template <class T, int N, int kAxes>
 bool are_planes(const Rows<N, kAxes>& rows, std::int64_t bytes, const void* const (&operands)[N]) {
   const int last = rows.outer.rank - 1;
@@ -65,7 +56,7 @@ bool are_planes(const Rows<N, kAxes>& rows, std::int64_t bytes, const void* cons
   return true;
 }
 
-// For threads that hold K elements of a row, which has no more than a warp holds.
+// The plan for threads that hold K elements of a row, which one warp holds.
 template <int N, int kAxes>
 StridedPlan plan_planes(const Rows<N, kAxes>& rows, int K) {
   StridedPlan plan{};
@@ -87,8 +78,8 @@ int planes_of_block(const Rows<N, kAxes>& rows, std::int64_t bytes, int device) 
   return static_cast<int>(std::max<std::int64_t>(1, std::min(most, (bytes + plane / 2) / plane)));
 }
 
-// Launches kernel(job, planes), which has `operands` in shared memory; false, and nothing is done,
-// where a block has not got it.
+// Launches kernel(params, planes), which has `operands` operands in shared memory; false, and
+// nothing is done, where a block has not got it.
 template <class Params>
 bool launch_planes_of(void (*kernel)(Params, int), const Params& params, int planes, int operands,
                       Execution& execution) {
