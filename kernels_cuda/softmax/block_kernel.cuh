@@ -1,32 +1,19 @@
-// The kernels of softmax and log_softmax. All take a row in the same order (docs/softmax.md):
-//   short rows   up to a chunk: 2^k lanes a row, several rows a warp (rows/warp_scope.cuh)
-//   staged rows  up to half a chunk, that begin anywhere, side by side (softmax/staged_kernel.cuh)
-//   two chunks   simple rows of 16 bits, a warp a row (softmax/two_chunk_kernel.cuh)
-//   rows         a chunk a warp, everything in the registers of a block or of a cluster of blocks;
-//                what is left after whole chunks may go along with the last (rows/remainder.cuh)
-//   pairs        two chunks a warp of a block, a cluster or a team (softmax/pair_kernel.cuh)
-//   dealt rows   a chunk a warp, of 16 bits, round all blocks (softmax/grid_kernel.cuh)
-//   long rows    a cluster of blocks a row (softmax/two_pass_kernel.cuh)
-// For 16-bit types instructions are near the limit: a warp's chunk takes 690 of them (760 where it
-// is unaligned), and 1000 would be all that a multiprocessor issues while the chunk travels. So
-// pointers are made once a chunk, what rows have in common once a row, and vectors lie at offsets
-// that instructions hold. Tried and left: joining chunks through a maximum of the whole row first,
-// which costs a second barrier; a warp for 64 columns, which leaves most lanes idle; blocks that
-// stay, with or without the next row on its way, where one block holds a row (0.86 and 0.92 of the
-// copy rate in place of 0.97), and until 2026-11-26 where a cluster did (softmax/pair_kernel.cuh);
-// one warp that joins a block's parts for all, where one block holds a row (0.80 in place of 0.83
-// at 16384); a barrier of the cluster in place of sent parts (0.45 in place of 0.67 at 65536); the
-// next row's weights before this row's parts are there (no gain from 32768 to 524288); warps that
-// each go their own way, a chunk's weights in shared memory while its row is joined elsewhere, by
-// letters from block to block (0.80 to 0.73 at 65536) or through global memory (0.46); warps
-// without a chunk that skip more of the work than the weights (no gain; log_softmax 0.78 to 0.67 at
-// 65536); 48 or 56 registers, for more warps (0.64 to 0.50 and 0.59 at 50257); a way of its own to
-// store a unaligned chunk that is full (0.86 to 0.74 in float32 at 50257, by the instructions'
-// cache); a row that is out of reach taken again apart from the loop (bfloat16's logarithm 0.90 to
-// 0.87 at 16384, spills in float32); short rows in blocks of 256 threads (no gain); loads that say
-// they are read once (ld.cs, L1::no_allocate, a policy of L2::evict_first; 0.01 to 0.04 lost at
-// every length of float32 but teams'), that fetch 128 or 256 bytes (no gain), stores that say so
-// (st.cs, st.wt; no gain).
+// The kernels of softmax and log_softmax of rows in the registers of a block or of a cluster of
+// blocks, a chunk a warp. x is read once, out is written once. The chunks' parts, a maximum and a
+// sum each, are combined in the order of docs/softmax.md.
+//
+// For 16-bit types instructions are near the limit, so pointers are made once a chunk, what rows
+// have in common once a row, and vectors lie at offsets that instructions hold. What was measured
+// and what was tried: docs/lab/softmax-block-kernel.md.
+//
+// The other kernels of contiguous rows, which take the same sums:
+//   warp_kernel.cuh       up to a chunk, several rows a warp
+//   staged_kernel.cuh     short unaligned rows, by way of shared memory
+//   two_chunk_kernel.cuh  two chunks by one warp
+//   pair_kernel.cuh       two chunks a warp of a block or a cluster
+//   grid_kernel.cuh       long rows of 16 bits, over all multiprocessors
+//   two_pass_kernel.cuh   any length: read twice in part
+// dispatch.cuh chooses.
 #pragma once
 
 #include "kernels_cuda/rows/plan.cuh"
@@ -34,8 +21,8 @@
 
 namespace twinops {
 
-// What a warp does whose block is alone with its row. S: how its chunk lies in lanes; kWhole: all
-// of it is the row's, and the compiler knows; Tail: of what is taken along.
+// What a warp of a block that has a row does. S: the fragment of its chunk. kWhole: the compiler
+// knows that the whole chunk is the row's. RemainderFragment: of a remainder that is appended.
 template <bool kLog, class S, Remainder kRemainder, bool kWhole, class RemainderFragment,
           class Params>
 __device__ __forceinline__ void take_row(const Params& params, int chunk,
@@ -51,12 +38,13 @@ __device__ __forceinline__ void take_row(const Params& params, int chunk,
   RemainderIf<kAppended, SoftmaxRemainder<In, RemainderFragment>> remainder(rest - kFoldChunk, lane,
                                                                             chunk == warps - 1);
   F x[S::kElements], max;
-  const auto at = [&] {  // the row's chunk, of out and of x: found anew, which takes no registers
-    auto starts = row_starts(params.rows.outer, reload_block());
-    starts.of[kOut] += begin * step_out;
-    starts.of[kX] += begin * step_in;
-    return starts;
-  };
+  const auto at =
+      [&] {  // where the chunk lies in out and in x; computed again, which takes no registers
+        auto starts = row_starts(params.rows.outer, reload_block());
+        starts.of[kOut] += begin * step_out;
+        starts.of[kX] += begin * step_in;
+        return starts;
+      };
   const auto fragment_of = [&](const In* from) { return S(from, left, lane); };
   bool again = false;
   const auto load = [&](F(&x)[S::kElements]) {
@@ -87,15 +75,10 @@ __device__ __forceinline__ void take_row(const Params& params, int chunk,
   remainder.template store<kLog>(params, starts.of[kOut] + kFoldChunk, row);
 }
 
-// What the compiler is told of a kernel's blocks, of a last chunk that is not as the others are:
-// the most warps that they have and how many of them a multiprocessor is to hold, by which a thread
-// has 64 registers along, and apart 48, or 56 where those spill. Apart, of softmax and log_softmax
-// on an H200 with as many as it takes and so: bfloat16 at 2113 columns 0.86 and 0.94 of the copy
-// rate, 0.88 and 0.90, at 4161 0.91 and 0.98, 0.92 and 0.94, at 7233 0.93 and 0.98, 0.90 and 0.95,
-// in whole vectors at 2304 0.94 and 1.01, 0.90 and 0.97, at 7208 0.96 and 1.01, 0.93 and 0.97; with
-// 48 and 56 log_softmax of bfloat16 at 2305 0.85 and 0.88. Along, with no more than 8 warps in
-// place of 32 and as many registers, log_softmax of float16 at 2049 0.89 and 0.92; with 56 bfloat16
-// 0.94 and 0.92.
+// What the compiler is told of a kernel's blocks where the remainder is not taken as the other
+// chunks are: the most warps that a block has, and how many blocks a multiprocessor is to hold. So
+// a thread has 64 registers where the remainder is appended; where it has a warp of its own 48, or
+// 56 where those spill (docs/lab/softmax-block-kernel.md, "Remainders").
 template <bool kLog, class Params, Remainder kRemainder, class LastFragment>
 struct RowBlocks {
   static constexpr bool kSpills =
@@ -114,8 +97,9 @@ struct RowBlocks {
                                                                      : 0;
 };
 
-// A chunk a warp, the row in the registers of a block. Many small blocks hide what each waits for.
-// S: a ChunkFragment. Last: how the last chunk of a simple row lies, where that is taken otherwise.
+// A chunk a warp, the row in the registers of one block. Many small blocks hide what each of them
+// waits for. S: a ChunkFragment. LastFragment: of the remainder of a row without scale and mask,
+// where that is not taken as the other chunks are.
 template <bool kLog, class Params, class S, Remainder kRemainder = Remainder::vectors,
           class LastFragment = S>
 __global__ void __launch_bounds__(

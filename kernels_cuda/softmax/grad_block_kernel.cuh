@@ -1,6 +1,6 @@
-// The kernels of softmax_grad and log_softmax_grad of rows that one block or one cluster of blocks
-// holds in registers, a chunk a warp: as softmax/block_kernel.cuh, with a plain folded sum in place
-// of the joined parts. y and dy are read once, dx is written once.
+// The kernels of softmax_grad and log_softmax_grad of rows in the registers of a block or of a
+// cluster of blocks, a chunk a warp. y and dy are read once, dx is written once. The chunks' sums
+// are folds, combined as a tree of neighbours.
 #pragma once
 
 #include "kernels_cuda/rows/async_copy.cuh"
@@ -10,13 +10,13 @@
 
 namespace twinops {
 
-// Chunks of y and dy, packed or one by one, that a multiprocessor has registers for.
+// Chunks of y and dy, in vectors or one by one, that a multiprocessor has registers for.
 template <class In, int V>
 inline constexpr int kGradWarps = 64 /
                                   static_cast<int>(V == 1 ? sizeof(compute_t<In>) : sizeof(In));
 
-// What a warp does whose block is alone with its rows. S: how its chunk lies in lanes; kWhole: all
-// of it is the row's, and the compiler knows; Tail: of what is taken along.
+// What a warp of a block that has rows does. S: the fragment of its chunk. kWhole: the compiler
+// knows that the whole chunk is the row's. RemainderFragment: of a remainder that is appended.
 template <bool kLog, class S, Remainder kRemainder, bool kWhole, class RemainderFragment, class In,
           class Out, int kAxes>
 __device__ __forceinline__ void take_grad_rows(const GradParams<In, Out, kAxes>& params, int chunk,
@@ -45,12 +45,12 @@ __device__ __forceinline__ void take_grad_rows(const GradParams<In, Out, kAxes>&
     of_lane.template store<kLog, kLog>(fragment, params.dx + at(kDx), step[kDx], sum, params.scale);
     remainder.template store<kLog>(params.dx + at(kDx) + kFoldChunk, sum, params.scale);
     if (r + gridDim.x < params.rows.rows)
-      sync_row<kRemainder>();  // before the next row's sums come
+      sync_row<kRemainder>();  // before the next row's sums arrive
   }
 }
 
-// A chunk a warp, the row in the registers of a block. Last: how the last chunk lies, where that is
-// taken otherwise.
+// A chunk a warp, the row in the registers of one block. LastFragment: of the remainder, where that
+// is not taken as the other chunks are.
 template <bool kLog, class In, class Out, class S, Remainder kRemainder = Remainder::vectors,
           class LastFragment = S, int kAxes = kKernelAxes>
 __global__ void __launch_bounds__(kGradWarps<In, S::kVector>* kWarp)
@@ -68,9 +68,8 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kVector>* kWarp)
   }
 }
 
-// Whether chunks come by way of shared memory. Share of the copy rate on an H100, straight to
-// registers and so: bfloat16 at 32 001 columns 1.03 and 0.99, but its logarithm 0.86 and 0.98;
-// float32 1.01 and 1.02, at 65 537 0.95 and 1.03; in whole vectors no difference.
+// Whether chunks come by way of shared memory in clusters (docs/lab/softmax-grad-kernels.md,
+// "Chunks by way of shared memory").
 template <bool kLog, class In, class S>
 inline constexpr bool kGradBySmem = S::kUnaligned && (kLog || sizeof(In) != 2);
 
@@ -98,7 +97,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kVector>* kWarp)
     sums.begin();
     async_y.template take<false>(fragment, In{}, of_lane.y);
     async_dy.template take<false>(fragment, In{}, of_lane.dy);
-    __syncwarp();  // else the compiler writes what follows twice
+    __syncwarp();  // else the compiler duplicates what follows
   } else {
     of_lane.load(fragment, params.y + at(kY), step[kY], params.dy + at(kDy), step[kDy]);
     sums.begin();

@@ -1,18 +1,10 @@
-// The kernel of softmax_grad and log_softmax_grad of long rows, dealt round the device's blocks as
-// in softmax/grid_kernel.cuh: a chunk a warp. A warp adds up a chunk's terms, and stores the
-// gradients when it has added up its next one's, of a row further on. Until then y and dy wait in
-// shared memory, as they came there; a logarithm's y, which its sum does not need, comes later.
-// When a chunk is taken to be stored, its places are free, and the next one is sent for.
-//
-// What it replaced, clusters and teams: 16 bits on an H200 0.78 to 0.89 of the copy rate where rows
-// begin anywhere, the logarithm 0.75 to 0.82, at 2^20 columns 0.83 and 0.79; now 0.90 to 0.95,
-// both.
-//
-// Tried and left: a third place, so that the next chunk is sent for before the row is there, which
-// leaves room for 18 warps of softmax_grad (bfloat16 at 200 001 0.91 to 0.83; the logarithm's 27 no
-// gain); 27 and 23 warps of the logarithm in place of 31 (0.91 to 0.90 and 0.88); the next chunk
-// sent to L2 beforehand (0.91 to 0.90); each chunk stored before the next one is added up, with y
-// and dy in registers meanwhile, which leaves room for 31 warps of softmax_grad (0.91 to 0.69).
+// The kernel of softmax_grad and log_softmax_grad of long rows, over all multiprocessors as in
+// grid_kernel.cuh: a chunk a warp. A warp adds up a chunk's terms, and stores the gradients once it
+// has added up its next chunk's, of a later row. Until then y and dy wait in shared memory as they
+// were copied there; log_softmax_grad's y, which its sum does not need, is sent for later. When a
+// chunk is taken to be stored, its places are free, and the next one is sent for. y and dy are read
+// once, dx is written once. What was measured and tried: docs/lab/softmax-grad-kernels.md, "The
+// grid kernel".
 #pragma once
 
 #include "kernels_cuda/rows/async_copy.cuh"
@@ -23,7 +15,7 @@
 
 namespace twinops {
 
-// What the blocks have in shared memory: of each warp places for the chunks of dy and y.
+// What a block has in shared memory: places for each warp's chunks of dy and y.
 template <bool kLog, class In, class S>
 struct GridGradSmemLayout {
   using F = compute_t<In>;
@@ -58,7 +50,7 @@ class GridGrad {
 
   // All threads.
   __device__ __forceinline__ void run() const {
-    // By a shuffle, so that the compiler knows that all of a warp go the same way.
+    // By a shuffle, so that the compiler knows that all lanes of a warp go the same way.
     const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x / kWarp), 0);
     scope_.begin(false);
     if (warp == kChunkWarps) {
@@ -80,7 +72,7 @@ class GridGrad {
     for (int k = 0; k < 3; ++k) starts.of[k] += c.begin;
     return starts;
   }
-  // How a chunk lies in lanes; dx, y and dy are aligned alike.
+  // The fragment of a chunk; dx, y and dy are aligned alike.
   __device__ __forceinline__ S fragment(const RowStarts<3>& starts, Chunk c) const {
     return S(params_.y + starts.of[kY], left(c),
              S::kUnaligned ? reload_lane() : threadIdx.x % kWarp);
@@ -104,7 +96,7 @@ class GridGrad {
     place_of_dy(turn).fetch(fragment(at, c), params_.dy + at.of[kDy], params_.dy_end, left(c));
   }
 
-  // One warp of those that have chunks: every so many of the block's.
+  // One of the warps that have chunks: every kChunkWarps-th of the block's chunks.
   __device__ __forceinline__ void add_all(int warp) const {
     const int all = plan_.own() * kChunks;
     if (warp < all) {
@@ -120,7 +112,7 @@ class GridGrad {
         const S mine = fragment(starts(c), c);
         if constexpr (!kLog) place_of_y(turn).template take<false>(mine, In{}, of_lane.y);
         place_of_dy(turn).template take<false>(mine, In{}, of_lane.dy);
-        if constexpr (S::kUnaligned) __syncwarp();  // else the compiler writes what follows twice
+        if constexpr (S::kUnaligned) __syncwarp();  // else the compiler duplicates what follows
         scope_.publish(i / kChunks, c.group, i % kChunks, of_lane.template sum<kLog>(),
                        join_sums<1, F>);
       }
@@ -149,7 +141,7 @@ class GridGrad {
     }
   }
 
-  // The warp that reads the letters.
+  // The warp that receives the messages.
   __device__ __forceinline__ void receive_all() const {
     const int own = plan_.own();
     const auto first_message_of = [&](int i) { return plan_.row(plan_.group(i)) * plan_.groups; };

@@ -1,18 +1,15 @@
-// The kernel of softmax_grad and log_softmax_grad where a cluster has registers for half of a row:
-// two chunks a warp. The first waits in shared memory as it came there, until the row's sum is
-// known; the second, on its way to L2 meanwhile, stays in registers. A cluster has one row, as in
-// softmax/pair_kernel.cuh.
-//
-// Tried and left: a logarithm's team that sends for all of its dy ahead, and for the second chunk's
-// y once its part is on its way (float16 on an H200 at 200 001 columns 0.80 to 0.71 of the copy
-// rate, at 2^20 0.80 to 0.75, float32 0.83 to 0.81).
+// The kernel of softmax_grad and log_softmax_grad with two chunks a warp, where a cluster has
+// registers for half of a row only. The first chunk waits in shared memory as it was copied there,
+// until the row's sum is known; the second, prefetched to L2 meanwhile, stays in registers. y and
+// dy are read once, dx is written once. A cluster has one row, as in pair_kernel.cuh. What was
+// measured and tried: docs/lab/softmax-grad-kernels.md, "Two chunks a warp".
 #pragma once
 
 #include "kernels_cuda/softmax/grad_block_kernel.cuh"
 
 namespace twinops {
 
-// OfRow: what a row's blocks are, a cluster or a team.
+// OfRow: the scope of a row's blocks, a cluster or a cooperative group.
 template <bool kLog, class In, class Out, class S, template <class, class> class OfRow>
 __global__ void __launch_bounds__(kGradWarps<In, S::kVector>* kWarp)
     grad_pair_kernel(const __grid_constant__ GradParams<In, Out> params,
@@ -32,7 +29,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kVector>* kWarp)
     return first + half * plan.warps + (kPersistent ? reload_warp() : warp);
   };
   const auto left_of = [&](int half) { return length - chunk_of(half) * kFoldChunk; };
-  const auto at = [&](int r, int half) {  // the row's chunk, of each operand
+  const auto at = [&](int r, int half) {  // where the chunk lies in each operand
     RowStarts<3> starts = row_starts<OfRow<F, F>::kOneAxis>(params.rows.outer, r);
 #pragma unroll
     for (int k = 0; k < 3; ++k) starts.of[k] += chunk_of(half) * kFoldChunk;
@@ -71,7 +68,7 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kVector>* kWarp)
       half == 0
           ? take(fragment)
           : of_lane.load(fragment, params.y + starts.of[kY], 1, params.dy + starts.of[kDy], 1);
-      if constexpr (S::kUnaligned) __syncwarp();  // else the compiler writes what follows twice
+      if constexpr (S::kUnaligned) __syncwarp();  // else the compiler duplicates what follows
       sums.publish(turn, chunk_of(half), of_lane.template sum<kLog>());
     }
     const F sum = sums.combine(turn, join_sums<2, F>, [](F sum) { return sum; });

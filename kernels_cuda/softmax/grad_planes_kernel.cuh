@@ -1,5 +1,6 @@
-// The kernel of softmax_grad and log_softmax_grad over rows that lie across memory and do not move
-// as one, by way of shared memory (staged_planes.cuh). dx takes the place of dy there.
+// The kernel of softmax_grad and log_softmax_grad of strided rows that do not move in vectors, by
+// way of shared memory (strided_rows/staged_planes.cuh). y and dy are read once and dx written
+// once, 16 bytes at a time; dx takes the place of dy in shared memory.
 #pragma once
 
 #include "kernels_cuda/softmax/grad_strided_kernel.cuh"
@@ -22,7 +23,8 @@ __global__ void __launch_bounds__(kShortThreads)
   y.fetch(params.y + block.begin);
   dy.fetch(params.dy + block.begin);
   dy.wait();
-  const StridedSmem<typename Params::F> shared{};  // nothing is joined there
+  const StridedSmem<typename Params::F>
+      shared{};  // a warp has the whole row: nothing is joined there
   block.for_each_tile(plan, [&](const StridedPlace<1>& of, int start) {
     T* const dx = dy.memory() + dy.shift() + start;
     grad_strided_rows<kLog, K>(params, plan, of, shared, y.memory() + y.shift() + start, dx, dx);

@@ -1,9 +1,8 @@
-// softmax_grad and log_softmax_grad of short rows that begin anywhere, where they lie side by side
-// (staged_rows.cuh). Share of the copy rate on an H200, so and then staged: float16 10 columns 0.32
-// and 1.03, its logarithm 0.31 and 1.00, 65 0.65 and 1.02, 0.64 and 1.01, 257 0.84 and 0.99, 0.78
-// and 0.97; float32 3 columns 0.21 and 1.02, 0.20 and 1.02. Memory is the limit, so every fourth
-// number of words a lane will do, but for the least (10 columns in 8 words a lane in place of 6:
-// the logarithm 0.83 in place of 0.96).
+// The kernel of softmax_grad and log_softmax_grad of short unaligned rows that lie side by side, by
+// way of shared memory (rows/staged_rows.cuh). y and dy are read once and dx written once, 16 bytes
+// at a time; dx takes the place of dy in shared memory. The sum is a fold over words, then lanes.
+// Memory is the limit, so there are kernels for few numbers of words a lane
+// (docs/lab/softmax-grad-kernels.md, "Staged rows").
 #pragma once
 
 #include "kernels_cuda/rows/staged_rows.cuh"
@@ -11,7 +10,7 @@
 
 namespace twinops {
 
-// S: a StagedFragment.
+// S: a StagedFragment. rounds: how many times as many rows as a block has threads for.
 template <bool kLog, class In, class S>
 __global__ void __launch_bounds__(kShortThreads)
     grad_staged_kernel(const __grid_constant__ GradParams<In, In> params, const int rounds) {

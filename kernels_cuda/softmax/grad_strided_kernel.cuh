@@ -1,6 +1,6 @@
-// The kernels of softmax_grad and log_softmax_grad over rows that lie across memory
-// (strided_rows/lanes.cuh): as softmax/strided_kernel.cuh, with a plain folded sum. y and dy stay
-// in registers as they are stored, where a block has registers for a row; else they are read twice.
+// The kernels of softmax_grad and log_softmax_grad of strided rows (strided_rows/lanes.cuh), as
+// strided_kernel.cuh, with a plain folded sum. y and dy stay in registers as they are stored in
+// memory, where a block has registers for a row; else they are read twice. dx is written once.
 #pragma once
 
 #include "kernels_cuda/softmax/softmax_grad_op.cuh"
@@ -22,7 +22,8 @@ struct StridedGradParams {
   F scale;
 };
 
-// A block's shared memory: of the chunks at once, then, where a row has several, of the whole row.
+// A block's shared memory: of the chunks that it has at once and, where a row has several, of the
+// whole row.
 template <class F>
 struct StridedGradSmem {
   StridedSmem<F> sum;
@@ -57,7 +58,7 @@ struct StridedGradChunk {
   using Vectors = strided_rows_t<In, V>;
   Vectors y[K], dy[K];
 
-  // From where y and dy of the chunk begin.
+  // Loads the chunk from where its y and dy begin.
   __device__ __forceinline__ void load(const Params& params, const StridedPlace<V>& of,
                                        const In* y_at, const In* dy_at, int left) {
     load_strided<0>(of, y_at, params.rows.step[kY], left, In{}, y);
@@ -72,7 +73,7 @@ struct StridedGradChunk {
       for (int v = 0; v < V; ++v) s[v] = grad_term<kLog, F>(ys[v], dys[v]);
     });
   }
-  // Joined with what others have of the same chunk.
+  // The same, joined with what other threads have of the chunk.
   __device__ __forceinline__ void sum(const StridedPlan& plan, const StridedPlace<V>& of,
                                       StridedSmem<F> shared, F (&s)[V]) const {
     const auto add = [](F a, F b) { return a + b; };
@@ -80,8 +81,8 @@ struct StridedGradChunk {
     join_strided_lanes(plan, s, add);
     join_strided_warps(plan, of, shared, s, add, NoFinish{});
   }
-  // Else what was widened for the sum stays in registers, of which that takes two times as many
-  // (softmax_grad of bfloat16 spilled 14 of them).
+  // Makes y and dy opaque between the sum and the store: else what was widened for the sum stays in
+  // registers, and that takes two times as many.
   __device__ __forceinline__ void forget() {
     if constexpr (sizeof(In) == 2 && V > 1) {
 #pragma unroll

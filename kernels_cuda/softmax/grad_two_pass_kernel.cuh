@@ -1,6 +1,7 @@
-// The kernel of softmax_grad and log_softmax_grad of long rows: a cluster of blocks a row. y and dy
-// stay in shared memory as far as they fit; the rest of the row is read twice, the second time
-// mostly from L2.
+// The kernel of softmax_grad and log_softmax_grad of rows of any length: a cluster of blocks a row.
+// y and dy are stashed in shared memory as far as they fit; the rest of the row is read twice, the
+// second time mostly from L2. A warp adds up units of 2^k chunks as a tree of neighbours, and the
+// units' sums are combined in every block.
 #pragma once
 
 #include "kernels_cuda/rows/offsets.cuh"
@@ -10,7 +11,7 @@
 namespace twinops {
 
 template <class F>
-struct alignas(16) TwoPassGradSmem {  // then: chunks of y and dy that wait
+struct alignas(16) TwoPassGradSmem {  // followed by the stashed chunks of y and dy
   F of_units[kTwoPassUnits];
   F groups[kTwoPassUnits / kWarp];
   F trees[kTwoPassWarps][WarpTree<F>::kLevels];
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
   auto* const mine = reinterpret_cast<Vector<In, V>*>(smem + sizeof(TwoPassGradSmem<F>)) +
                      static_cast<std::int64_t>(warp) * plan.stashed * 2 * R * kWarp + lane;
 
-  cluster_barrier(plan.blocks);  // nobody's memory is written before he is there
+  cluster_barrier(plan.blocks);  // no block's memory is written before the block runs
   for (std::int64_t r = blockIdx.x / plan.blocks; r < params.rows.rows; r += row_step) {
     const RowStarts<3> starts = row_starts(params.rows.outer, r);
     GradFragment<In, S> of_lane;
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
                                      params.scale);
       }
     }
-    cluster_barrier(plan.blocks);  // before the next row's sums come
+    cluster_barrier(plan.blocks);  // before the next row's sums arrive
   }
 }
 

@@ -1,18 +1,12 @@
-// The kernel of softmax and log_softmax of long rows in 16 bits, dealt round the device's blocks: a
-// chunk a warp. A warp weighs a chunk, leaves its weights in shared memory, and stores them when it
-// has weighed its next one, of a row further on: rows' parts travel meanwhile
-// (rows/grid_scope.cuh), and the chunk after that is on its way. No barrier holds a block's warps
-// together.
+// The kernel of softmax and log_softmax of long rows in 16 bits, over all multiprocessors
+// (rows/tile_scheduler.cuh): a chunk a warp. A warp weighs a chunk, leaves its weights in shared
+// memory, and stores them once it has weighed its next chunk, of a later row. Meanwhile the row's
+// parts travel (rows/grid_scope.cuh), and the chunk after that is on its way. No barrier holds a
+// block's warps together. x is read once, out is written once; groups of eight chunks are joined by
+// one warp, groups by the receiving warp of each block.
 //
-// What it replaced, teams of blocks that worked on a row with a barrier of each block a turn, stood
-// still a third of the time: at 2^20 columns 0.74 of the copy rate, its logarithm 0.71 in bfloat16.
-//
-// A spill costs more here than elsewhere, since shared memory leaves no room for L1: two registers
-// of unaligned rows of float16 0.82 to 0.72. Tried and left: groups of 16 chunks in place of 8
-// (float16 at 2^20 0.80 to 0.72), and of 4 (at 2^19 0.83 to 0.76); fewer warps with more registers
-// (25: 0.70, 22: 0.65); rows out of exp's reach in the same loop (bfloat16 0.83 to 0.67), or in one
-// of their own with their chunks in registers (0.80); as many blocks as make whole rows (600001
-// columns of float16 0.82 to 0.55).
+// The kernel must not spill, because shared memory leaves no room for L1. What was measured and
+// tried: docs/lab/softmax-grid-kernel.md.
 #pragma once
 
 #include "kernels_cuda/rows/async_copy.cuh"
@@ -23,7 +17,7 @@
 
 namespace twinops {
 
-// What the blocks have in shared memory, and in global memory.
+// What a block has in shared memory, and all blocks in global memory.
 template <class Params, class S>
 struct GridSmemLayout {
   using F = typename Params::F;
@@ -31,18 +25,18 @@ struct GridSmemLayout {
   using Stash = SmemStash<typename Params::In, S>;
   using Async = AsyncChunk<typename Params::In, S>;
   static constexpr bool kRetries =
-      kHasOutOfRange<typename Params::In>;  // rows may have to be looked at twice
+      kHasOutOfRange<typename Params::In>;  // rows may come a second time
   static constexpr int kChunkWarps = 31;    // warps that have chunks
   static constexpr int kWarps = kChunkWarps + 1;
 
   struct alignas(16) Flags {
-    int out_of_range;  // whether one has to be
+    int out_of_range;  // whether a row comes a second time
   };
-  static constexpr std::size_t kStash = sizeof(Flags) + Scope::bytes();  // where what waits lies
+  static constexpr std::size_t kStash = sizeof(Flags) + Scope::bytes();  // where the stash lies
   static constexpr std::size_t kAsync = kStash + Stash::bytes(kChunkWarps);
   static constexpr std::size_t kBytes = kAsync + Async::bytes(kChunkWarps);
 
-  // Of rows that may come again, a second letter a group and its row's maximum.
+  // Where rows may come a second time, each group has a second message and its row's maximum.
   static constexpr std::size_t scratch_bytes(std::size_t groups) {
     return kRetries ? Scope::scratch_bytes(2 * groups) + groups * sizeof(F)
                     : Scope::scratch_bytes(groups);
@@ -67,7 +61,7 @@ class GridSoftmax {
 
   // All threads.
   __device__ __forceinline__ void run() const {
-    // By a shuffle, so that the compiler knows that all of a warp go the same way.
+    // By a shuffle, so that the compiler knows that all lanes of a warp go the same way.
     const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x / kWarp), 0);
     if (SmemLayout::kRetries && threadIdx.x == 0) flags().out_of_range = 0;
     scope_.begin(SmemLayout::kRetries);
@@ -90,13 +84,13 @@ class GridSoftmax {
   __device__ __forceinline__ std::int64_t start(int operand, Chunk c) const {
     return row_starts<true>(params_.rows.outer, c.row).of[operand] + c.begin;
   }
-  // How a chunk at `at` lies in lanes; x and out are aligned alike.
+  // The fragment of a chunk at `at`; x and out are aligned alike.
   template <class T>
   __device__ __forceinline__ S fragment(const T* at, Chunk c) const {
     return S(at, plan_.length - c.begin, S::kUnaligned ? reload_lane() : threadIdx.x % kWarp);
   }
 
-  // One warp of those that weigh: every so many of the block's chunks.
+  // One of the warps that have chunks: every kChunkWarps-th of the block's chunks.
   __device__ __forceinline__ void weigh_all(int warp) const {
     constexpr int V = S::kVector;
     const typename SmemLayout::Stash stash(smem_ + SmemLayout::kStash);
@@ -121,7 +115,7 @@ class GridSoftmax {
         Vector<In, V> vectors[S::kElements / V];
         async.template take<false>(mine, kPad<In>, vectors);
         fetch(i + kChunkWarps);
-        if constexpr (S::kUnaligned) __syncwarp();  // else the compiler writes what follows twice
+        if constexpr (S::kUnaligned) __syncwarp();  // else the compiler duplicates what follows
         const LaneRange<F> range = widen_fragment<S>(vectors, mine.full(), x);
         max = greatest_of_lanes<kWarp>(range.max);
         const F sum = weigh<kLog, S, In>(x, max, range.min, mine.left() == 0);
@@ -144,7 +138,7 @@ class GridSoftmax {
     }
   }
 
-  // The warp that reads the letters.
+  // The warp that receives the messages.
   __device__ __forceinline__ void receive_all() const {
     const int own = plan_.own();
     const auto first_message_of = [&](int i) { return plan_.row(plan_.group(i)) * plan_.groups; };
@@ -162,12 +156,12 @@ class GridSoftmax {
     }
   }
 
-  // All threads, at the end: rows out of exp's reach, one after the other, with elements from which
-  // the row's maximum is taken. They are rare, and nothing here is fast: no chunk is in registers,
-  // and each is weighed for its sum and again to be stored.
+  // All threads, at the end: rows whose maximum is out of exp's range, one after the other, with
+  // the maximum taken from every element. They are rare, and nothing here is fast: no chunk is in
+  // registers, and each is weighed once for its sum and once to be stored.
   __device__ __forceinline__ void retry_rows() const {
     const int own = plan_.own(), warp = reload_warp();
-    int turn = own;  // own groups that come again are counted on
+    int turn = own;  // own groups that come a second time are counted on
 #pragma unroll 1
     for (int i = 0, count; i < own; i += count) {
       const int row = plan_.chunk(i * kChunks).row;
@@ -180,7 +174,7 @@ class GridSoftmax {
       else
         weigh_retry(i * kChunks, turn, count * kChunks, shift);
       turn += count;
-      scope_.row(turn - 1);  // who has nothing to store must not run ahead
+      scope_.row(turn - 1);  // a warp that has nothing to store must not run ahead
     }
   }
   __device__ __forceinline__ void receive_retry(int first, int turn, int count) const {
@@ -192,7 +186,7 @@ class GridSoftmax {
           turn + k, first, inbox, [] {}, join_many<F>, finish_row<kLog, In, F>);
     }
   }
-  // The block's `chunks` from number `first` on, all of one row.
+  // The block's `chunks` chunks from number `first` on, all of one row.
   __device__ __forceinline__ void weigh_retry(int first, int turn, int chunks, F shift) const {
 #pragma unroll 1
     for (int k = reload_warp(); k < 2 * chunks; k += kChunkWarps) {

@@ -1,10 +1,6 @@
-// How a lane comes to its share of what softmax is taken of: read, scaled and masked.
-//
-// Of 16 bits in vectors, plain, under a scale or under bytes, the greatest and the least are found
-// two at a time, before the scale. Until 2026-11-26 that was done for plain rows alone. Share of
-// the copy rate of bfloat16 on an H100, then and now, with kernels that spill less: log_softmax
-// under bytes at 512 keys 0.85 and 0.98; softmax under a triangle at 128 1.09 and 1.16; rows that
-// begin anywhere, under a scale at 1001 0.93 and 0.98.
+// How a lane gets its fragment of what softmax is taken of: read, scaled and masked. 16-bit vectors
+// find the greatest and the least element two at a time, before the scale
+// (docs/lab/softmax-mask-kernels.md, "The greatest and the least, two at a time").
 #pragma once
 
 #include "kernels_cuda/rows/fold.cuh"
@@ -15,7 +11,7 @@
 
 namespace twinops {
 
-// The greatest of what a lane holds; of 16-bit types the least as well, if that is known, else
+// The greatest element that a lane holds; of 16-bit types also the least, if it is known, else
 // -infinity.
 template <class F>
 struct LaneRange {
@@ -29,7 +25,7 @@ __device__ __forceinline__ LaneRange<F> range_of(const F (&x)[N]) {
   return {max, -kInfinity<F>};
 }
 
-// What join makes of all 16-bit elements of vectors, two at a time.
+// Joins all 16-bit elements of vectors, two at a time.
 template <class In, int R, int V, class Join>
 __device__ __forceinline__ float reduce_vectors(const Vector<In, V> (&vectors)[R], Join&& join) {
   if constexpr (kTwoOf16Bits<In, V>) {
@@ -52,10 +48,9 @@ __device__ __forceinline__ float reduce_vectors(const Vector<In, V> (&vectors)[R
   }
 }
 
-// Widens vectors. least: looks for the least element, too; a pad is less than all. kLast: after
-// that, when x can take the vectors' registers. What the compiler makes of it is 16 moves of
-// registers a chunk less (bfloat16's softmax at 32768: 0.84 to 0.87 of the copy rate), or conflicts
-// between banks of registers (its log_softmax at 16384: 0.90 to 0.83): found by trying.
+// Widens vectors. least: looks for the least element, too; a pad is less than all. kWidenLast:
+// widens after that, when x can take the vectors' registers. Which is better was found by trying
+// (docs/lab/softmax-block-kernel.md, "Widening after the maximum").
 template <class S, bool kWidenLast = false, class In, int R, int V, class F>
 __device__ __forceinline__ LaneRange<F> widen_fragment(const Vector<In, V> (&vectors)[R],
                                                        bool least, F (&x)[S::kElements]) {
@@ -75,7 +70,7 @@ __device__ __forceinline__ LaneRange<F> widen_fragment(const Vector<In, V> (&vec
   }
 }
 
-// Where `shift` is not 0, x less it.
+// Takes `shift` from every x, where it is not 0.
 template <class S, class F>
 __device__ __forceinline__ LaneRange<F> moved(LaneRange<F> range, F shift, F (&x)[S::kElements]) {
   if (shift == F(0)) return range;
@@ -84,17 +79,17 @@ __device__ __forceinline__ LaneRange<F> moved(LaneRange<F> range, F shift, F (&x
   return range_of(x);
 }
 
-// What softmax is taken of under a scale that is not 0, and of 16 bits perhaps a mask of bytes:
-// what does not count becomes -infinity in its vector, and the range is found before the scale,
-// which above 0 keeps the order. share: of `left` elements or, in whole vectors, the next multiple
-// of a vector's.
+// Loads what softmax is taken of under a scale that is not 0 and, in 16 bits, perhaps a mask of
+// bytes. What is masked out becomes -infinity in its vector, and the range is found before the
+// scale, which keeps the order if it is above 0. fragment: of `left` elements or, in aligned rows,
+// of the next multiple of a vector's.
 template <class S, class Params, class F>
 __device__ __forceinline__ LaneRange<F> load_scaled(const Params& params, const S& fragment,
                                                     int left, const typename Params::In* at,
                                                     std::int64_t mask_at, F (&x)[S::kElements]) {
   using In = typename Params::In;
   constexpr int V = S::kVector, R = S::kElements / V;
-  const bool negative = params.scale < F(0);  // then it is what -x is under -scale
+  const bool negative = params.scale < F(0);  // scale * x is then (-scale) * (-x)
   const In beyond = negative ? narrow<In>(kInfinity<F>) : kPad<In>;
   const Vector<In, V> none = broadcast_vector<In, V>(kPad<In>);
   Vector<In, V> vectors[R];
@@ -136,7 +131,7 @@ __device__ __forceinline__ LaneRange<F> load_scaled(const Params& params, const 
   return {scaled(range.max, scale), scaled(range.min, scale)};
 }
 
-// What softmax is taken of, of a job that is not simple: read, scaled and masked.
+// Loads what softmax is taken of under any scale and mask.
 template <class S, class Params, class F>
 __device__ __forceinline__ LaneRange<F> load_masked(const Params& params, const S& fragment,
                                                     std::int64_t r, const typename Params::In* at,
@@ -148,7 +143,7 @@ __device__ __forceinline__ LaneRange<F> load_masked(const Params& params, const 
   const std::int64_t columns = params.mask.columns(starts.of + kMask, params.rows.length);
   const int left =
       static_cast<int>(max(std::int64_t{0}, min(std::int64_t{fragment.left()}, columns - begin)));
-  // Elements that do not count are not read, but for those that fill a vector of a whole row.
+  // Elements that do not count are not read, except those that fill a vector of an aligned row.
   S read = fragment;
   read.cut_to(S::kUnaligned ? left : (left + V - 1) & -V);
   const std::int64_t mask_at = starts.of[kMask + RowMask::kMask] + begin * params.mask.step;
@@ -182,7 +177,7 @@ __device__ __forceinline__ LaneRange<F> load_masked(const Params& params, const 
       }
     }
   }
-  if (!S::kUnaligned && left < S::kSlots) {  // else it is padded
+  if (!S::kUnaligned && left < S::kSlots) {  // an unaligned fragment is padded already
 #pragma unroll
     for (int i = 0; i < S::kElements; ++i)
       if (fragment.element(i / V, i % V) >= left) x[i] = -kInfinity<F>;
@@ -196,7 +191,8 @@ __device__ __forceinline__ LaneRange<F> load_masked(const Params& params, const 
   return range;
 }
 
-// A lane's share of what softmax is taken of, from element `begin` of a row on, which lies at `at`.
+// Loads a lane's fragment of what softmax is taken of, from element `begin` of a row on, which lies
+// at `at`.
 template <class S, class Params, class F = typename Params::F>
 __device__ __forceinline__ LaneRange<F> load_fragment(const Params& params, const S& fragment,
                                                       std::int64_t r, const typename Params::In* at,

@@ -1,22 +1,10 @@
-// What softmax's kernels do to a lane's share of a row under a mask of bytes or numbers.
+// What softmax's kernels do to a lane's fragment of a row under a mask of bytes or numbers.
 //
-// In kernels of whole vectors the mask's rows lie in vectors as x's do, and a lane reads a vector
-// of it for each of x's. Where rows begin anywhere it reads bytes over 16 bits in words
-// (mask_words.cuh), else element by element.
-//
-// Until 2026-11-25 shares went through shared memory, there to be masked element by element, and
-// the mask's rows were counted apart from x's, by divisions: bfloat16 of 512 columns on an H100
-// 0.53 of the copy rate under bytes, 0.75 under a scale alone, and now 0.98 and 0.99. Tried and
-// left: both ways, by vectors and one by one, in one kernel (0.86 under bytes); elements that lie
-// apart in a function of their own, for which the share would stand in local memory on every way
-// (0.60); more lanes a short row, of two vectors or one each (at 64 to 256 columns 0.87 and 0.67).
-//
-// Until 2026-11-26 rows that begin anywhere waited for x's edges, which lanes pass on, before they
-// sent for the mask: on an H100 float32 of 1001 columns under bytes 0.81 and now 0.98, under
-// numbers 0.82 and 0.98; bfloat16 of 577 columns 0.44 and 0.69, 0.43 and 0.65, of 1001 0.65 and
-// 0.85, 0.65 and 0.74. Tried and left there: numbers in words, with edges of the mask's own that
-// lanes pass on as x's (float32 at 5001 0.70 to 0.58, by registers); x sent for in one place for
-// bytes and for no mask (1001 columns under bytes 0.86 to 0.76, under a scale as before).
+// In kernels of aligned rows the mask's rows lie in vectors as x's do, and a lane reads a vector of
+// the mask for each vector of x. Where rows are unaligned it reads bytes over 16 bits in words
+// (softmax/mask_words.cuh), else element by element. The mask is sent for before x's head and tail
+// are distributed, which waits for x. What was measured and tried:
+// docs/lab/softmax-mask-kernels.md.
 #pragma once
 
 #include <algorithm>
@@ -32,16 +20,16 @@ namespace twinops {
 
 template <class S>
 inline constexpr bool kMaskInVectors = !S::kUnaligned && S::kVector >= 4;
-// Whether bytes are looked at while x still lies in words of two elements.
+// Whether a mask of bytes is applied while x still lies in words of two elements.
 template <class S, class In>
 inline constexpr bool kMaskOfWords = S::kVector == 8 && sizeof(In) == 2;
 
-// Whether kernels that read vectors take a's scale. One of 0 makes NaN of infinity, and goes
+// Whether kernels that read vectors take a's scale. A scale of 0 makes NaN of infinity, and goes
 // element by element.
 inline bool scale_allows_vectors(const SoftmaxArguments& a) { return a.scale != 0; }
 
-// Whether kernels of whole vectors take a's mask: it has none, or every row of it begins where a
-// vector of as many elements does as 16 bytes of x have.
+// Whether kernels of aligned rows take a's mask: it has none, or every row of it begins where a
+// vector of as many elements as 16 bytes of x would.
 inline bool mask_is_aligned(const SoftmaxArguments& a) {
   if (a.mask.kind == RowMask::Kind::none) return true;
   const std::size_t v = 16 / size_of(a.types.in);
@@ -53,11 +41,11 @@ inline bool mask_is_aligned(const SoftmaxArguments& a) {
   return lies;
 }
 
-// The sign of each byte: whether it is not 0.
+// Sets the sign of each byte that is not 0.
 __device__ __forceinline__ std::uint32_t signs_of_bytes(std::uint32_t four) {
   return ((four & 0x7f7f7f7fu) + 0x7f7f7f7fu) | four;
 }
-// Two elements of 16 bits become those of `out` where a word's bytes i and i + 1 have signs.
+// Takes two 16-bit elements from `out` where bytes i and i + 1 of a word have their signs set.
 template <int i>
 __device__ __forceinline__ std::uint32_t mask_word(std::uint32_t signs, std::uint32_t out,
                                                    std::uint32_t two) {
@@ -65,7 +53,7 @@ __device__ __forceinline__ std::uint32_t mask_word(std::uint32_t signs, std::uin
   return (out & where) | (two & ~where);
 }
 
-// Elements of 16 bits become those of `out` where the mask's byte is not 0.
+// Takes 16-bit elements from `out` where the mask's byte is not 0.
 template <class In>
 __device__ __forceinline__ void mask_words(const Words<std::uint8_t, 8>& bytes,
                                            const Vector<In, 8>& out, Vector<In, 8>& vector) {
@@ -76,8 +64,8 @@ __device__ __forceinline__ void mask_words(const Words<std::uint8_t, 8>& bytes,
                             mask_word<2>(high, out.words.w, vector.words.w));
 }
 
-// Calls by(row, masked) with the mask's elements from `at` on and what softmax is taken of:
-// masked(value of x, element). kBytes: there may be bytes.
+// Calls by(row, masked) with the mask's elements from `at` on, and masked(value of x, element),
+// which gives what softmax is taken of. kBytes: the mask may be of bytes.
 template <class In, bool kBytes = true, class F, class By>
 __device__ __forceinline__ void with_mask(const RowMask& mask, std::int64_t at, F scale, By&& by) {
   const auto added = [&](F value, auto m) {
@@ -96,13 +84,10 @@ __device__ __forceinline__ void with_mask(const RowMask& mask, std::int64_t at, 
   }
 }
 
-// x under scale and mask: load() sends for it, widen() makes it of what came. Elements of vectors
-// that `share` has not got become anything. Not for bytes over 16 bits (mask_words).
-//
-// Each kind of mask sends for x itself. Where that is done for all before their ways part, masks
-// are sent for late (on an H100, 512 keys, bfloat16 under numbers 0.98 to 0.88 of the copy rate,
-// under float32 numbers 0.96 to 0.81; float32 at 64 keys 0.97 to 0.85), but for rows of two lanes
-// (bfloat16 at 64 keys 0.77 to 0.94).
+// x under scale and mask, in vectors: load() sends for x, widen() makes x of what came. Elements of
+// vectors that the fragment has not got become anything. Not for bytes over 16 bits (mask_words).
+// Each kind of mask sends for x itself, except in rows of two lanes
+// (docs/lab/softmax-mask-kernels.md, "When x and its mask are sent for").
 template <class In, class S, class Load, class Widen>
 __device__ __forceinline__ void mask_by_vectors(const S& fragment, const RowMask& mask,
                                                 std::int64_t at, float scale, Load&& load,
@@ -141,8 +126,8 @@ __device__ __forceinline__ void mask_by_vectors(const S& fragment, const RowMask
   }
 }
 
-// The same of a mask's elements that lie apart, or are all the same: rare, so that a vector is as
-// much code as there is. The share turns round by one after each.
+// The same for a mask whose elements lie apart or are all the same. It is rare, so one vector is
+// all the code there is: the fragment is rotated by a vector after each.
 template <class In, class S, class F>
 __device__ __forceinline__ void mask_strided(const S& fragment, const RowMask& mask,
                                              std::int64_t at, F scale, int left,
@@ -170,9 +155,8 @@ __device__ __forceinline__ void mask_strided(const S& fragment, const RowMask& m
   }
 }
 
-// The same where rows begin anywhere, element by element. They are sent for before x's edges are
-// there; of float32 half of them, for which there are registers (a quarter: 2049 columns 0.95 to
-// 0.83).
+// The same in unaligned rows, element by element. The mask's elements are sent for before x's head
+// and tail have arrived; in float32 half of them, for which there are registers.
 template <class In, class S>
 __device__ __forceinline__ void mask_unaligned(const S& fragment, const In* x_row,
                                                const RowMask& mask, std::int64_t at, float scale,
@@ -187,7 +171,7 @@ __device__ __forceinline__ void mask_unaligned(const S& fragment, const In* x_ro
     const auto element = [&](int i) {
       const int r = i / V, e = i % V;
       if (r > 0) return fragment.place(r) + e < fragment.left() ? mine[r * S::kStride + e] : M{};
-      const int j = fragment.element(0, e);  // what comes round lies elsewhere
+      const int j = fragment.element(0, e);  // what wraps round lies elsewhere
       return is_below(j, fragment.left()) ? row[j] : M{};
     };
     M ahead[kAhead];
@@ -203,8 +187,8 @@ __device__ __forceinline__ void mask_unaligned(const S& fragment, const In* x_ro
   with_mask<In, !kMaskOfWords<S, In>>(mask, at, scale, by);
 }
 
-// The same in kernels that have elements one by one or, of float64, in pairs: of the first `left`
-// elements of what the share is of; others stay as they are.
+// The same in kernels that have elements one by one or, in float64, in pairs: for the first `left`
+// elements; others stay as they are.
 template <class In, class S, class F>
 __device__ __forceinline__ void mask_one_by_one(const S& fragment, const RowMask& mask,
                                                 std::int64_t at, F scale, int left,

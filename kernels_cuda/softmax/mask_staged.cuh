@@ -1,5 +1,5 @@
-// A mask over rows in shared memory (staged_rows.cuh), whose own rows lie where they are: elements
-// side by side, from `row` on.
+// A mask over rows in shared memory (rows/staged_rows.cuh). The mask's own rows stay in global
+// memory, elements side by side from `row` on.
 #pragma once
 
 #include "kernels_cuda/rows/staged_rows.cuh"
@@ -7,8 +7,8 @@
 
 namespace twinops {
 
-// What a lane's words of two elements have of the mask, in pairs: elements of 8 or 16 bits, 0 where
-// the row has none. They are read together if a word's lie so that they can.
+// The mask's elements, of 8 or 16 bits, for a lane's words of two elements: in pairs, 0 where the
+// row has none. They are read together if they lie so that they can be.
 template <class M, class S, int R>
 __device__ __forceinline__ void read_pairs(const S& fragment, const M* row,
                                            std::uint32_t (&pairs)[R]) {
@@ -36,7 +36,7 @@ __device__ __forceinline__ void read_pairs(const S& fragment, const M* row,
     by([&](const One* at) { return one(at[0]) | one(at[1]) << 8 * sizeof(M); });
 }
 
-// Elements of 16 bits become -infinity where the mask's byte is not 0.
+// Makes 16-bit elements -infinity where the mask's byte is not 0.
 template <class S, class In, int R>
 __device__ __forceinline__ void exclude_staged(const S& fragment, const std::uint8_t* row,
                                                Vector<In, 2> (&vectors)[R]) {
@@ -48,7 +48,7 @@ __device__ __forceinline__ void exclude_staged(const S& fragment, const std::uin
     vectors[r].word = mask_word<0>(signs_of_bytes(bytes[r]), kExcluded, vectors[r].word);
 }
 
-// Widens vectors, under scale and mask; elements that are not the row's become anything. Not for
+// Widens vectors under scale and mask; elements that are not the row's become anything. Not for
 // bytes over 16 bits.
 template <class In, class S, int V, int R, class F>
 __device__ __forceinline__ void mask_staged(const S& fragment, const RowMask& mask, std::int64_t at,

@@ -1,16 +1,17 @@
-// What lanes have of a mask's row, in words that go with the vectors they have of x's row.
+// A mask's row in words that go with a lane's vectors of x's row.
 //
-// Where x's rows begin anywhere, so may the mask's. A lane then reads the words of 4 bytes that
+// Where x's rows are unaligned, the mask's may be too. A lane then reads the words of 4 bytes that
 // hold what goes with a vector, and shifts them into place: of bytes three reads for eight
 // elements. A word that reaches beyond the row is put together from those of its elements that are
-// the row's, so that no byte outside of it is touched: one at either end, which every lane makes.
+// the row's, so that no byte outside of the row is touched: one word at either end, which every
+// lane makes.
 #pragma once
 
 #include "kernels_cuda/rows/lane_io.cuh"
 
 namespace twinops {
 
-// What a lane's whole vectors have of the mask whose row is at `row`; 0 where a vector is not
+// Reads what goes with a lane's whole vectors from the mask's row at `row`; 0 where a vector is not
 // whole.
 template <class M, class S, int V, int R>
 __device__ __forceinline__ void read_mask(const S& fragment, const M* row,
@@ -23,8 +24,8 @@ __device__ __forceinline__ void read_mask(const S& fragment, const M* row,
   }
 }
 
-// Three bytes of a word, from the kFirst-th on, of which the row's are used: its first is byte
-// `first` of the word, and it has `count`.
+// Three bytes of a word, from the kFirst-th on, of which only the row's are read: the row's first
+// byte is byte `first` of the word, and it has `count`.
 template <int kFirst>
 __device__ __forceinline__ std::uint32_t bytes_of_word(const std::uint8_t* word, int first,
                                                        int count) {
@@ -35,7 +36,7 @@ __device__ __forceinline__ std::uint32_t bytes_of_word(const std::uint8_t* word,
   return bytes;
 }
 
-// The same of bytes that begin anywhere; anything where a vector is not whole.
+// The same for bytes that begin anywhere; anything where a vector is not whole.
 template <class S, int R>
 __device__ __forceinline__ void read_mask_unaligned(const S& fragment, const std::uint8_t* row,
                                                     Words<std::uint8_t, 8> (&words)[R]) {
@@ -61,7 +62,8 @@ __device__ __forceinline__ void read_mask_unaligned(const S& fragment, const std
   }
 }
 
-// Elements of x's edges, turned if asked for, become `none` where the mask's byte is not 0.
+// Makes elements of x's head and tail `none` where the mask's byte is not 0, and turns their signs
+// before that if asked for.
 template <class S, class In>
 __device__ __forceinline__ void mask_head_tail(const S& fragment, const std::uint8_t* row,
                                                bool turn, In none,

@@ -1,21 +1,12 @@
-// The kernel of softmax and log_softmax with two chunks a warp, the first of which waits in shared
-// memory. It comes to lie where its weights will wait; of 16-bit types, the second one has room
-// there as well. Work begins when the first chunk is there: blocks that waited for both, and at the
-// first barrier for all that was on its way, stood still for 4 of 80 microseconds (bfloat16 at
-// 32768, with widen_fragment's kLast 0.84 to 0.87 of the copy rate).
+// The kernel of softmax and log_softmax with two chunks a warp. The first one waits in shared
+// memory, where it was copied to and where its weights wait; of 16-bit types the second one is
+// copied there as well. x is read once, out is written once, and the parts are combined as in
+// block_kernel.cuh.
 //
-// A block or a cluster has one row; a team, which must be there at once, takes row after row, the
-// next one on its way while the rest of this one is stored. Clusters did so until 2026-11-26. But
-// rows that are dealt out beforehand take some multiprocessors a tenth longer than others, and what
-// one cluster waits for the others of a multiprocessor hide as well as its own next row does:
-// bfloat16 on an H100 at 10 305, 17 001, 32 001 and 48 001 columns 0.90, 0.87, 0.89, 0.89 of the
-// copy rate, and now 0.98. In 16 bits that also left registers for a store of fewer instructions
-// (Share::store_mostly_full(), AsyncChunk's kByLanes): 853 and 824 a chunk at 10 305.
-//
-// Tried and left: both chunks on their way at once in float32 (33 001 columns 0.99 to 0.92, by the
-// shared memory that takes); no work for a chunk that is nobody's, which costs all others two
-// instructions and registers (on an H200 0.01 less where no warp is idle, and blocks are chosen so
-// that few are); a chunk's last elements in code of their own (10 305 columns 0.86 to 0.85).
+// A block or a cluster has one row. A cooperative group of blocks takes row after row, because all
+// its blocks have to be resident: the next row is on its way while the rest of this one is stored.
+// Work begins when the first chunk is there. What was measured and tried:
+// docs/lab/softmax-block-kernel.md, "Two chunks a warp".
 #pragma once
 
 #include "kernels_cuda/rows/async_copy.cuh"
@@ -40,7 +31,7 @@ struct PairSmemLayout {
   }
 };
 
-// What a row has: a block, a cluster or a team.
+// The scopes that may have a row: a block, a cluster, a cooperative group of blocks.
 template <class F>
 using BlockOfRow = BlockScope<SoftmaxPart<F>, SoftmaxRow<F>>;
 template <class F>
@@ -129,7 +120,7 @@ __global__ void __launch_bounds__(Params::kMostWarps* kWarp)
         } else {
           fragment.load(at, 1, kPad<In>, vectors);
         }
-        if constexpr (S::kUnaligned) __syncwarp();  // else the compiler writes what follows twice
+        if constexpr (S::kUnaligned) __syncwarp();  // else the compiler duplicates what follows
         LaneRange<F> range = widen_fragment<S, true>(vectors, true, x);
         if constexpr (kMeetsOutOfRange<Params>) range = moved<S>(range, shift, x);
         max = greatest_of_lanes<kWarp>(range.max);

@@ -1,4 +1,4 @@
-// What a launch of softmax or log_softmax brings to its kernel.
+// The parameters of softmax's and log_softmax's kernels.
 #pragma once
 
 #include "kernels_cuda/common/launch.cuh"
@@ -13,7 +13,7 @@ namespace twinops {
 inline constexpr int kOut = SoftmaxArguments::kOut, kX = SoftmaxArguments::kX,
                      kMask = SoftmaxArguments::kOperands;
 
-// Softmax of x itself, in rows a stride apart.
+// Softmax of x itself, without scale and mask, in rows a stride apart: "simple" rows.
 template <class In_, class Out_>
 struct SimpleSoftmaxParams {
   using In = In_;
@@ -28,8 +28,7 @@ struct SimpleSoftmaxParams {
   Rows<kMask, 1> rows;
   bool masked_is_zero;
 };
-// Any softmax of fewer than 2^31 rows. A kernel may have an instance of its own for what is simple,
-// which is shorter.
+// Any softmax of fewer than 2^31 rows.
 template <class In_, class Out_>
 struct SoftmaxParams {
   using In = In_;
@@ -47,7 +46,7 @@ struct SoftmaxParams {
   } rows;
   RowMask mask;
   F scale;
-  bool plain;  // softmax of x itself
+  bool plain;  // without scale and mask
   bool masked_is_zero;
 
   bool is_simple() const { return plain && rows.outer.rank <= 1; }
@@ -65,15 +64,15 @@ struct SoftmaxParams {
 };
 static_assert(sizeof(SoftmaxParams<float16, float16>) <= kSmallParameters);
 
-// Whether a row's maximum may be out of reach (RowKind::out_of_range): of numbers of T as they are,
-// and of what a job makes of them.
+// Whether a row's maximum may be out of exp's range (RowKind::out_of_range): of numbers of T as
+// they are, and of what a launch with Params makes of them.
 template <class T>
 inline constexpr bool kHasOutOfRange = kOverflow<T> > kExpReach<compute_t<T>>;
 template <class Params>
 inline constexpr bool kMeetsOutOfRange = !Params::kSimple || kHasOutOfRange<typename Params::In>;
 
 template <class T>
-inline constexpr T kPad = -kInfinity<T>;  // beyond a row: weights of +0
+inline constexpr T kPad = -kInfinity<T>;  // stands beyond a row: its weight is +0
 template <>
 inline constexpr float16 kPad<float16> = portable::narrow_float16(-kInfinity<float>);
 template <>

@@ -1,5 +1,6 @@
-// The kernel of softmax and log_softmax over rows that lie across memory and do not move as one, by
-// way of shared memory (staged_planes.cuh).
+// The kernel of softmax and log_softmax of strided rows that do not move in vectors, by way of
+// shared memory (strided_rows/staged_planes.cuh). x is read once and out written once, 16 bytes at
+// a time.
 #pragma once
 
 #include "kernels_cuda/softmax/strided_kernel.cuh"
@@ -18,7 +19,8 @@ __global__ void __launch_bounds__(kShortThreads)
   const StagedRows<T> staged(smem, params.x + block.begin, block.count);
   staged.fetch(params.x + block.begin);
   staged.wait();
-  const StridedSoftmaxSmem<typename Params::F> shared(smem, plan, 1, 0);  // nothing is joined there
+  const StridedSoftmaxSmem<typename Params::F> shared(
+      smem, plan, 1, 0);  // a warp has the whole row: nothing is joined there
   block.for_each_tile(plan, [&](const StridedPlace<1>& of, int start) {
     T* const row = staged.memory() + staged.shift() + start;
     softmax_strided_rows<kLog, StridedChunk<kLog, Params, 1, K, K - kMaybe, true>>(

@@ -1,7 +1,8 @@
-// softmax_dropout: one launch where it can (softmax/softmax_dropout_op.cuh). Else softmax's kernel,
-// then dropout's over what it wrote, which is read once more: mixed types and float64, rows along
-// another axis, of no multiple of eight elements, not aligned or longer than a block holds, a seed
-// a row or on the device, words of other layouts, and a scale of 0.
+// softmax_dropout: one launch where it can be (softmax/softmax_dropout_op.cuh), else softmax's
+// kernel and then dropout's over what it wrote, which is read once more. Two launches are needed
+// for mixed types and float64, for rows along another axis, of no multiple of eight elements, not
+// aligned or longer than a block holds, for a seed a row or on the device, for words of other
+// layouts, and for a scale of 0.
 #include "kernels_cuda/kernel.hpp"
 #include "kernels_cuda/softmax/dispatch.cuh"
 #include "kernels_cuda/softmax/softmax_dropout_op.cuh"
@@ -15,7 +16,7 @@ bool is_aligned(const void* p, std::uintptr_t bytes) {
   return reinterpret_cast<std::uintptr_t>(p) % bytes == 0;
 }
 
-// Whether elements' logical indexes, words and bits of mask lie as one launch needs them.
+// Whether the elements' logical indexes, words and bits of the mask lie as one launch needs them.
 bool goes_at_once(const SoftmaxDropoutArguments& a, std::size_t element) {
   const DropoutWork& work = a.dropout;
   const SoftmaxArguments& s = a.softmax;

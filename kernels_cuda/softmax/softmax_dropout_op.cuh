@@ -1,10 +1,10 @@
 // softmax_dropout in one launch: softmax's kernels, with dropout where probabilities are stored.
 //
-// Memory: x is read once, y written once, and probabilities and the mask where they are kept. A
-// lane has whole vectors of a row, so the words that a vector draws are whole Philox blocks and its
-// bits of mask a byte (of float32 half a byte, joined with a neighbour's by a shuffle): rows of a
-// multiple of eight elements. For 16-bit types the instructions are the limit, Philox's being a
-// third of them.
+// Memory: x is read once and y written once; probabilities and the mask are written where they are
+// kept. A lane has whole vectors of a row, so the words that a vector draws are whole Philox
+// blocks, and its bits of the mask are a byte (in float32 half a byte, joined with a neighbour's by
+// a shuffle). That takes rows of a multiple of eight elements. For 16-bit types instructions are
+// the limit, and a third of them are Philox's.
 #pragma once
 
 #include "kernels_cuda/dropout/vector.cuh"
@@ -14,7 +14,8 @@
 
 namespace twinops {
 
-// Rows follow one another without gaps in out and y; an element's place there is its logical index.
+// Rows follow one another without gaps in out and y, so an element's place there is its logical
+// index.
 template <class T>
 struct SoftmaxDropoutParams : SoftmaxParams<T, T> {
   static constexpr int kMostWarps = 16;  // of a block: the draws take registers
@@ -94,7 +95,7 @@ __device__ __forceinline__ void store_fragment(const SoftmaxDropoutParams<T>& pa
     if (whole) write_words(params.y + i, narrow_words<T, V, false>(values));
     store_kept<V>(params, i, whole, bits);
   }
-  // The padding of the last word.
+  // The padding bits of the mask's last word.
   if (params.sink == DropoutWork::Sink::bits && fragment.left() > 0 &&
       at + fragment.left() == params.elements)
     for (std::int64_t byte = params.elements / 8 + fragment.lane();

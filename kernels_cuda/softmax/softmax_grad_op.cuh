@@ -1,5 +1,5 @@
-// What the kernels of softmax_grad and log_softmax_grad do with a lane's share of a chunk of y and
-// of dy: read it, add up its terms, and store the gradients.
+// What the kernels of softmax_grad and log_softmax_grad do with a lane's fragment of a chunk of y
+// and of dy: read it, add up its terms, and store the gradients.
 #pragma once
 
 #include "kernels_cuda/rows/fold.cuh"
@@ -23,7 +23,7 @@ struct GradParams {
   Rows<3, kAxes> rows;
   compute_t<In> scale;
 
-  // The same of rows that lie along no more than one axis.
+  // The same for rows that lie along one axis at most.
   GradParams<In, Out, 1> in_one_axis() const {
     return {y, dy, y_end, dy_end, dx, in_axes<1>(rows), scale};
   }
@@ -35,7 +35,7 @@ __device__ __noinline__ F any_log_softmax_grad(F y, F dy, F sum, F scale) {
   return softmax_grad<true, In>(y, dy, sum, scale);
 }
 
-// The greatest |y| of words, NaN if one is: of 16 bits with two elements, or of one float32.
+// The greatest |y| of words, NaN if one is: of words of two 16-bit elements, or of one float32.
 template <class In>
 class GreatestSize {
  public:
@@ -55,10 +55,10 @@ class GreatestSize {
   }
 
  private:
-  std::uint32_t most_ = 0;  // as bits, of which those of a NaN are the greatest
+  std::uint32_t most_ = 0;  // as bits: a NaN's are the greatest
 };
 
-// The sum of `count` neighbours, up to kOfLane * kWarp; every lane has it.
+// The sum of `count` neighbouring sums, up to kOfLane * kWarp; every lane has it.
 template <int kOfLane, class F>
 __device__ __forceinline__ F join_sums(const F* sums, int count) {
   F mine[kOfLane];
@@ -74,7 +74,7 @@ __device__ __forceinline__ F join_sums(const F* sums, int count) {
   return fold_neighbours(mine[0]) + F(0);
 }
 
-// A lane's share of a chunk of y and dy, as it is stored; 0 beyond the row.
+// A lane's fragment of a chunk of y and dy, as they are stored in memory; 0 beyond the row.
 template <class In, class S>
 struct GradFragment {
   using F = compute_t<In>;
@@ -91,7 +91,7 @@ struct GradFragment {
       fragment.load_checked(dy_at, dy_step, In{}, dy);
     }
   }
-  // The first of V gradients of vector r, and the next ones.
+  // Calls of(e, y, dy) for the V elements of vector r.
   template <class Of>
   __device__ __forceinline__ void each(int r, Of&& of) const {
     F ys[V], dys[V];
@@ -108,7 +108,8 @@ struct GradFragment {
       each(r, [&](int e, F y, F dy) { terms[r * V + e] = grad_term<kLog, F>(y, dy); });
     return fold_lanes<S::kLanes, R, V>(terms);
   }
-  // Else what was widened for the sum stays in registers, of which that takes two times as many.
+  // Makes y and dy opaque between the sum and the store: else what was widened for the sum stays in
+  // registers, and that takes two times as many.
   template <bool kLog>
   __device__ __forceinline__ void forget() {
     if constexpr (V > 1 && sizeof(In) == 2) {
@@ -128,9 +129,8 @@ struct GradFragment {
       });
     };
     const auto whole = [&](F y, F dy) { return softmax_grad<kLog, In, F>(y, dy, sum, scale); };
-    // Half of a row's instructions would go into the whole exp(). Float32, share of the copy rate
-    // with it throughout and so: 1025 columns 0.78 and 0.85, 8193 0.91 and 1.00, 100 001 0.91 and
-    // 0.96, 262 144 0.89 and 0.92; only 50 257 lost, 0.94 to 0.93.
+    // With the whole exp() throughout, half of a row's instructions would go into it
+    // (docs/lab/softmax-grad-kernels.md, "The shorter exponential").
     if constexpr (!kLog || sizeof(In) * V < 4 || sizeof(In) == 8)
       store_by(whole);
     else if (__all_sync(kAllLanes, y_magnitude() <= ExpTable<F>::kNormal))

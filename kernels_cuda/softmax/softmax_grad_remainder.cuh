@@ -1,4 +1,5 @@
-// The tail of a row (rows/remainder.cuh) in the kernels of softmax_grad and log_softmax_grad.
+// A remainder (rows/remainder.cuh) that is appended to a warp's chunk, in the kernels of
+// softmax_grad and log_softmax_grad.
 #pragma once
 
 #include "kernels_cuda/rows/remainder.cuh"

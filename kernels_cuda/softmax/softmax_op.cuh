@@ -1,5 +1,5 @@
-// What the kernels of softmax and log_softmax do with a lane's share of a chunk, once it is read
-// (softmax/load.cuh): weigh it, join it with the row's other chunks, and store what it becomes.
+// What the kernels of softmax and log_softmax do with a lane's fragment of a chunk once it is
+// loaded (softmax/load.cuh): weigh it, join it with the row's other chunks, and store the result.
 #pragma once
 
 #include "kernels_cuda/rows/fold.cuh"
@@ -7,10 +7,10 @@
 
 namespace twinops {
 
-// The sum of a chunk's weights under its maximum. x becomes the weights, unless it is kept. min: of
-// the lane. none: the warp has no elements; their weights are nobody's. Said of 16-bit types, where
-// instructions are the limit; in float32 the branch spilled registers (log_softmax 0.58 at 50257).
-// is_of_row(i): whether x[i] counts, which min is then the least of; else it is the pad.
+// The sum of a chunk's weights under its maximum. x becomes the weights, unless kKeepX. min: of the
+// lane. none: the warp has no elements, and their weights count for nobody; said for 16-bit types
+// alone, where instructions are the limit. is_of_row(i): whether x[i] is the row's, of which min is
+// then the least; else it is the pad.
 struct EveryElement {
   __device__ __forceinline__ constexpr bool operator()(int) const { return true; }
 };
@@ -19,25 +19,26 @@ __device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min, bool none
                                    IsOfRow&& is_of_row = {}) {
   constexpr int V = S::kVector, R = S::kElements / V;
   F s[V];
-  const auto weigh_by = [&](auto&& weight_of) {  // and fold at once: all weights are too many
-    if constexpr (kKeepX) {                      // place by place, which spills less where x stays
+  const auto weigh_by =
+      [&](auto&& weight_of) {    // and fold at once: a lane has not got registers for all weights
+        if constexpr (kKeepX) {  // place by place, which spills less where x stays
 #pragma unroll
-      for (int e = 0; e < V; ++e) {
-        F w[R];
+          for (int e = 0; e < V; ++e) {
+            F w[R];
 #pragma unroll
-        for (int r = 0; r < R; ++r) w[r] = weight_of(r * V + e);
-        fold_places<R, 1>(w);
-        s[e] = w[0];
-      }
-    } else {
-      F w[S::kElements];
+            for (int r = 0; r < R; ++r) w[r] = weight_of(r * V + e);
+            fold_places<R, 1>(w);
+            s[e] = w[0];
+          }
+        } else {
+          F w[S::kElements];
 #pragma unroll
-      for (int i = 0; i < S::kElements; ++i) x[i] = w[i] = weight_of(i);
-      fold_places<S::kElements, V>(w);
+          for (int i = 0; i < S::kElements; ++i) x[i] = w[i] = weight_of(i);
+          fold_places<S::kElements, V>(w);
 #pragma unroll
-      for (int e = 0; e < V; ++e) s[e] = w[e];
-    }
-  };
+          for (int e = 0; e < V; ++e) s[e] = w[e];
+        }
+      };
   const F magic = weight_magic(max);
   if (sizeof(In) == 2 && V > 1 && __all_sync(kAllLanes, weight_is_normal(min, magic))) {
     weigh_by([&](int i) { return is_of_row(i) ? normal_weight<In>(x[i], magic) : F(0); });
@@ -50,7 +51,7 @@ __device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min, bool none
   return fold_over_lanes<S::kLanes>(s);
 }
 
-// What every element of a row takes: the row's maximum and, of its sum, the inverse or (kLog) the
+// What every element of a row needs of it: the maximum and, of the sum, the inverse or (kLog) the
 // logarithm.
 template <class F>
 struct SoftmaxRow {
@@ -61,8 +62,8 @@ __device__ __forceinline__ SoftmaxRow<F> finish_row(SoftmaxPart<F> row) {
   return {row.max, kLog ? log_of_sum<In>(row) : F(1) / row.sum};
 }
 
-// What the parts of a warp's lanes make, and what `count` neighbours in memory, up to kWarp; every
-// lane has it.
+// Joins the parts of a warp's lanes, and `count` neighbouring parts in memory, up to kWarp; every
+// lane has the result.
 template <class F>
 __device__ __forceinline__ SoftmaxPart<F> join_lanes(SoftmaxPart<F> part) {
   SoftmaxPart<F> row{greatest_of_lanes<kWarp>(part.max), F(0)};
@@ -75,7 +76,7 @@ __device__ __forceinline__ SoftmaxPart<F> join_parts(const SoftmaxPart<F>* parts
   return join_lanes(i < count ? parts[i] : SoftmaxPart<F>{});
 }
 
-// The same of up to 2 * kWarp, two a lane.
+// The same for up to 2 * kWarp parts, two a lane.
 template <class F>
 __device__ __forceinline__ SoftmaxPart<F> join_pairs(const SoftmaxPart<F>* parts, int count) {
   const int i = 2 * (threadIdx.x % kWarp);
@@ -86,7 +87,7 @@ __device__ __forceinline__ SoftmaxPart<F> join_pairs(const SoftmaxPart<F>* parts
   return row;
 }
 
-// The same of up to 4 * kWarp, up to four a lane.
+// The same for up to 4 * kWarp parts, up to four a lane.
 template <class F>
 __device__ __forceinline__ SoftmaxPart<F> join_many(const SoftmaxPart<F>* parts, int count) {
   const int of_lane = count <= kWarp ? 1 : count <= 2 * kWarp ? 2 : 4;
@@ -105,10 +106,10 @@ __device__ __forceinline__ SoftmaxPart<F> join_many(const SoftmaxPart<F>* parts,
   return row;
 }
 
-// The row that a warp's chunk is part of, by join(part of the chunk, shift). load(x) reads the
-// chunk, which then becomes its weights, unless it is kept. Where the row's maximum is out of
-// reach, all begin again, with elements from which it is taken, the shift. none: the warp has no
-// chunk.
+// The result of the row that a warp's chunk is part of, by join(part of the chunk, shift). load(x)
+// reads the chunk, which then becomes its weights, unless kKeepX. Where the row's maximum is out of
+// exp's range, all chunks begin again, with the maximum (the shift) taken from every element. none:
+// the warp has no chunk.
 template <bool kKeepX, class S, class Params, class F, class Load, class Join>
 __device__ __forceinline__ SoftmaxRow<F> settle(F (&x)[S::kElements], F& max, bool none,
                                                 Load&& load, Join&& join) {
@@ -125,14 +126,14 @@ __device__ __forceinline__ SoftmaxRow<F> settle(F (&x)[S::kElements], F& max, bo
   }
 }
 
-// What the elements of a chunk of this maximum take, or (kLog) of any.
+// What the elements of a chunk with this maximum need, or (kLog) those of any chunk.
 template <bool kLog, class F>
 __device__ __forceinline__ F last_of_chunk(SoftmaxRow<F> row, F max) {
   return kLog ? row.last : softmax_factor(row.max, row.last, max);
 }
 
-// Stores the same value, NaN or not, in all of a share. Rows that are not simple may well be masked
-// out throughout.
+// Stores the same value, NaN or not, in all of a fragment. It is rare, but under masks a row may
+// well be masked out throughout.
 template <class Params, class S, class F>
 __device__ __forceinline__ void store_special(const Params& params, const S& fragment,
                                               std::int64_t at, std::int64_t step, F value) {
@@ -147,9 +148,9 @@ __device__ __forceinline__ void store_special(const Params& params, const S& fra
                 narrow<typename Params::Out>(value));
 }
 
-// Stores a share of a row at out + at, of what value(r, x) gives for vector r: the row's elements
-// (kLog) or their weights. room: of Share::store_mostly_full(), which unaligned shares take if
-// there is one.
+// Stores a row's fragment at out + at, from what value(r, x) gives for vector r: the row's elements
+// (kLog) or their weights. scratch: for LaneFragment::store_mostly_full(), which unaligned
+// fragments take if it is given.
 template <bool kLog, class S, class Params, class F, class Value, class Scratch = std::nullptr_t>
 __device__ __forceinline__ void store_values(const Params& params, S fragment, std::int64_t at,
                                              std::int64_t step, Value&& value, F row_max, F last,
@@ -157,7 +158,7 @@ __device__ __forceinline__ void store_values(const Params& params, S fragment, s
   const RowKind kind = kind_of_row(row_max);
   if (kind != RowKind::ordinary) {
     store_special(params, fragment, at, step, special_row<F>(kind, params.masked_is_zero, kLog));
-    fragment.cut_to(0);  // which goes on beside the others of its warp
+    fragment.cut_to(0);  // the lane goes on beside the others of its warp
   }
   const auto vector = [&](int r, F(&y)[S::kVector]) {
     value(r, y);

@@ -1,4 +1,5 @@
-// The tail of a row (rows/remainder.cuh) in the kernels of softmax and log_softmax.
+// A remainder (rows/remainder.cuh) that is appended to a warp's chunk, in the kernels of softmax
+// and log_softmax.
 #pragma once
 
 #include "kernels_cuda/rows/remainder.cuh"
@@ -18,7 +19,7 @@ class SoftmaxRemainder : RowRemainder<In, RemainderFragment> {
     fragment_.load_whole_vectors(from, 1, kPad<In>, vectors);
     range_ = widen_fragment<RemainderFragment>(vectors, false, x_);
   }
-  // Its part of the row, from whose elements `shift` is taken.
+  // Publishes its part of the row, with `shift` taken from every element.
   template <bool kLog>
   __device__ __forceinline__ void publish(F shift, SoftmaxPart<F>* part) {
     if (!mine_) return;

@@ -1,8 +1,8 @@
-// Rows in few bytes of a launch's parameters. A launch should bring no more than kSmallParameters
-// (2^18 floats in rows of 64 on an H100 5.0 us, and 5.7 with more), and with the sixteen axes that
-// rows may lie along two operands take 456. So kernels count along few: one where rows lie a stride
-// apart, else kKernelAxes, or kSoftmaxAxes where the mask's rows are counted too. Rows along more
-// take a launch for each index of one of them.
+// Splits a call whose rows lie along many axes, so that a launch's parameters stay below
+// kSmallParameters bytes (docs/lab/softmax-warp-kernel.md, "Parameters of a launch"). Kernels count
+// along few axes: one where rows lie a stride apart, else kKernelAxes, or kSoftmaxAxes where the
+// mask's rows are counted too. A call whose rows lie along more of them takes a launch for each
+// index of one axis.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ Rows<N, kAxes> in_axes(const Rows<N, kGiven>& rows) {
   return result;
 }
 
-// What lies at `size` indexes of an axis from `begin` on: where that is in operand k of `outer`,
-// whose elements take `element` bytes, and which rows those are.
+// Keeps `size` indexes of an axis from `begin` on: where they lie in operand k of `outer`, whose
+// elements take `element` bytes, and which rows they are.
 template <class Data, int N>
 void move_along(Data*& data, const Layout<N>& outer, int k, std::size_t element, int axis,
                 std::int64_t begin) {
@@ -76,7 +76,7 @@ inline SoftmaxGradArguments part_of(SoftmaxGradArguments a, int axis, std::int64
   return a;
 }
 
-// Calls launch(arguments) with all rows, or with parts that lie along kAxes axes: those of each
+// Calls launch(arguments) with all rows, or with parts that lie along kAxes axes: a part for each
 // index of the shortest axis, and so on.
 template <int kAxes, class Arguments, class Launch>
 void split_axes(const Arguments& arguments, Launch&& launch) {
@@ -88,7 +88,8 @@ void split_axes(const Arguments& arguments, Launch&& launch) {
     split_axes<kAxes>(part_of(arguments, axis, i, 1), launch);
 }
 
-// With parts of fewer than 2^31 rows: halves of the longest axis, and so on.
+// Calls launch(arguments) with parts of fewer than 2^31 rows: halves of the longest axis, and so
+// on.
 template <class Arguments, class Launch>
 void split_rows(const Arguments& arguments, Launch&& launch) {
   const auto& outer = arguments.rows.outer;

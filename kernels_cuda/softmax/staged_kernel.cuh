@@ -1,26 +1,8 @@
-// softmax and log_softmax of short rows that begin anywhere, where they lie side by side
-// (staged_rows.cuh). Rows that their own lanes read from global memory have up to 16 edge elements
-// each, which for rows of a few vectors is most of the work. Share of the copy rate on an H200, so
-// and then staged: float16 10 columns 0.27 and 0.79, 33 0.40 and 1.00, 65 0.60 and 0.99, 129 0.82
-// and 0.96, 513 0.87 and 0.96; float32 3 columns 0.14 and 0.99, 10 0.43 and 0.99, 65 0.88 and 1.00.
-// A row has few lanes with many words each, up to 26: what is there once a lane (a row's ends, sums
-// over lanes, a logarithm) is there less often. Blocks of a multiprocessor are as many as leave
-// registers for that. Bfloat16 on an H200, softmax and its logarithm, with up to 18 words in nine
-// or eight blocks, as was until 2026-11-27, and so: 77 columns, four lanes of 10 words, 0.94 and
-// 0.86, two of 20 in seven blocks 1.00 and 0.98; 100 0.98 and 0.92, 0.99 and 0.99; 180 0.93 and
-// 0.87, 0.99 and 0.99; 361 0.93 and 0.86, 0.99 and 0.96. 20 words in eight blocks have 1.00 and
-// 0.97, in six 0.98 and 0.94, and 33 (257 columns) in their best, five, 0.87 and 0.84.
-// Tried and left, by a benchmark of the kernels alone, float16's softmax and its logarithm: one
-// block of a multiprocessor less (513 columns 0.90 and 0.80 in place of 0.94 and 0.88); rows once a
-// block (65 columns 0.86 and 0.80 in place of 0.96 and 0.89), or 24 kB of them (511 columns 0.88
-// and 0.83 in place of 0.95 and 0.91); elements one by one (65 columns 0.59 in softmax_peers.py).
-//
-// Under scales and masks, until 2026-11-26 with fewer numbers of words and element by element, and
-// now, bfloat16's softmax on an H100: 33 columns under bytes 0.74 and 0.81, under numbers 0.61 and
-// 0.79; 257 0.56 and 0.73, 0.53 and 0.74; 500 0.56 and 0.81, 0.54 and 0.80, under a triangle 0.86
-// and 0.94. Up to 20 words a lane, but up to 26 where no numbers are added; on an H200 with 20 and
-// 26, softmax at 180 columns under a scale 0.75 and 0.84, under a triangle 0.68 and 0.77, under
-// bytes 0.61 and 0.66, but under numbers 0.62 and 0.53.
+// The kernel of softmax and log_softmax of short unaligned rows that lie side by side, by way of
+// shared memory (rows/staged_rows.cuh). x is read once and out written once, 16 bytes at a time; in
+// between lanes read and write words of shared memory. A row has few lanes with up to 26 words
+// each, and the sum is a fold over words, then lanes. Why, and what was tried:
+// docs/lab/softmax-warp-kernel.md, "Staged rows".
 #pragma once
 
 #include "kernels_cuda/rows/staged_rows.cuh"
@@ -29,7 +11,7 @@
 
 namespace twinops {
 
-// Widens a lane's share of a row, of which the first `left` elements count.
+// Widens a lane's fragment of a row, of which the first `left` elements count.
 template <class S, class In, int V, int R, class F>
 __device__ __forceinline__ LaneRange<F> widen_staged(const S& fragment, int left,
                                                      Vector<In, V> (&vectors)[R],
@@ -47,7 +29,7 @@ __device__ __forceinline__ LaneRange<F> widen_staged(const S& fragment, int left
   return {widen_fragment<S>(vectors, false, x).max, least};
 }
 
-// The same of a row at `at` in shared memory, as it is.
+// Loads a row without scale and mask that lies at `at` in shared memory.
 template <class S, class In, class F>
 __device__ __forceinline__ LaneRange<F> load_staged(const S& fragment, const In* at,
                                                     F (&x)[S::kElements]) {
@@ -56,7 +38,8 @@ __device__ __forceinline__ LaneRange<F> load_staged(const S& fragment, const In*
   return widen_staged(fragment, fragment.left(), vectors, x);
 }
 
-// Under a scale that is not 0, and of 16 bits perhaps a mask of bytes: as load_scaled() does it.
+// Loads a row under a scale that is not 0 and, in 16 bits, perhaps a mask of bytes, as
+// load_scaled() does.
 template <class S, class Params, class F>
 __device__ __forceinline__ LaneRange<F> load_staged_scaled(const Params& params, const S& fragment,
                                                            int left, const typename Params::In* at,
@@ -80,7 +63,7 @@ __device__ __forceinline__ LaneRange<F> load_staged_scaled(const Params& params,
   return {scaled(range.max, scale), scaled(range.min, scale)};
 }
 
-// Under any scale and mask, of row r of all.
+// Loads row r of all under any scale and mask.
 template <class S, class Params, class F>
 __device__ __forceinline__ LaneRange<F> load_staged_masked(const Params& params, const S& fragment,
                                                            std::int64_t r,
@@ -118,7 +101,7 @@ __device__ __forceinline__ LaneRange<F> load_staged_masked(const Params& params,
   return range_of(x);
 }
 
-// What store_fragment() asks a job for.
+// What store_fragment() asks its parameters for.
 template <class Out_>
 struct StagedOutput {
   using Out = Out_;
@@ -127,10 +110,7 @@ struct StagedOutput {
   bool masked_is_zero;
 };
 
-// Blocks of a multiprocessor. With 9 and 8 the kernels of masks spilled in 16 bits: 100 columns on
-// an H100 under a scale 0.80 and 0.95 of the copy rate, under a triangle 0.78 and 0.88; with 6 in
-// place of 7 257 columns under bytes have 0.65 in place of 0.71. Float32 loses by seven (33 columns
-// under numbers 0.70 to 0.62).
+// Blocks of a multiprocessor, found by trying (docs/lab/softmax-warp-kernel.md, "Staged rows").
 template <class Params, class S>
 constexpr int staged_blocks() {
   if (!Params::kSimple && S::kVector == 2) return 7;
@@ -138,7 +118,7 @@ constexpr int staged_blocks() {
   return S::kElements <= 44 ? 7 : 6;
 }
 
-// S: a StagedFragment.
+// S: a StagedFragment. rounds: how many times as many rows as a block has threads for.
 template <bool kLog, class Params, class S>
 __global__ void __launch_bounds__(kShortThreads, (staged_blocks<Params, S>()))
     softmax_staged_kernel(const __grid_constant__ Params params, const int rounds) {

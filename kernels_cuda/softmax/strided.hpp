@@ -1,5 +1,5 @@
-// The softmax family over rows that lie across memory, as along axis 1 of [N, C, H, W]: launches of
-// their own, in files of their own.
+// The softmax family of strided rows, as along axis 1 of [N, C, H, W]. Their launches are compiled
+// apart from the others.
 #pragma once
 
 #include "operators/execution.hpp"
@@ -8,8 +8,9 @@
 
 namespace twinops {
 
-// Launches, and returns true, where the call is one for these kernels; else does nothing: masks and
-// scales, mixed types, rows whose elements lie side by side. Rows lie along up to kKernelAxes axes.
+// Launches and returns true, where these kernels take the call; else does nothing and returns
+// false. They take no masks and scales, no mixed types and no rows whose elements lie side by side.
+// Rows lie along up to kKernelAxes axes.
 bool run_softmax_strided(bool log, const SoftmaxArguments& arguments, Execution& execution);
 bool run_softmax_grad_strided(bool log, const SoftmaxGradArguments& arguments,
                               Execution& execution);

@@ -1,18 +1,11 @@
-// The kernel of softmax and log_softmax over rows that lie across memory (strided_rows/lanes.cuh).
-// Rows of up to a chunk, and of as many chunks as a block has warps for, stay in registers: read
-// once, written once. Longer rows are read twice, and their chunks' maxima and sums wait in shared
-// memory.
+// The kernels of softmax and log_softmax of strided rows (strided_rows/lanes.cuh). Rows of up to a
+// chunk, and of as many chunks as a block or a cluster has warps for, stay in registers: x is read
+// once, out is written once. Longer rows are read twice, and their chunks' maxima and sums wait in
+// shared memory. The sum is a fold over registers, then lanes, then warps.
 //
-// In 16 bits instructions are the limit: 36 an element where a thread held 32 values, four rows
-// wide, of which half were joins, divisions and addresses; 20 with 64 values, two rows wide. Share
-// of the copy rate, float16's softmax of 21, 64, 128 and 1000 columns, inner 3136: 0.79, 0.71, 0.65
-// and 0.45 before, 0.97, 0.90, 0.85 and 0.68 now. The compiler has to know how many blocks are to
-// be at work (kStridedBlocks): 21 columns 0.79 without. Tried and left: 64 values four rows wide
-// (0.74, 0.86, 0.79, 0.49), 48 values two wide (0.93, 0.81, 0.50, 0.41), blocks of 512 threads
-// (1000 columns 0.54), resident blocks that ask for the next rows by cp.async (0.85, 0.79, 0.70,
-// 0.60), addresses by one wide multiplication in place of two additions (64 columns 0.90 to 0.89,
-// 3000 0.40 to 0.37), and normal weights where rows have several chunks, which spills (3000 columns
-// 0.45 to 0.40).
+// In 16 bits instructions are the limit, so a thread holds many values; the compiler has to know
+// how many blocks are to be at work. What was measured and tried:
+// docs/lab/softmax-strided-kernels.md, "Threads of many values".
 #pragma once
 
 #include "kernels_cuda/softmax/softmax_op.cuh"
@@ -33,7 +26,8 @@ struct StridedSoftmaxParams {
   bool masked_is_zero;
 };
 
-// A block's shared memory: of the chunks at once, then, where a row has several, of the whole row.
+// A block's shared memory: of the chunks that it has at once and, where a row has several, of the
+// whole row.
 template <class F>
 struct StridedSoftmaxSmem {
   StridedSmem<F> max, sum;
@@ -64,7 +58,8 @@ struct StridedSoftmaxSmem {
   }
 };
 
-// What a row of one chunk takes of its sum, which one thread computes for all that hold the row.
+// What the elements of a row of one chunk need of its sum. One thread computes it for all that hold
+// the row.
 template <bool kLog, class In, int V, class F>
 struct FinishRow {
   static constexpr bool kExpensive = kLog;
@@ -92,20 +87,21 @@ struct FinishRow {
   }
 };
 
-// A chunk of V rows in K registers each, the first kSure of which lie in the row. kShort: it is all
-// of the row.
+// A chunk of V rows in K registers each, the first kSure of which lie in the row. kShort: the chunk
+// is all of the row.
 template <bool kLog, class Params, int V, int K, int kSure, bool kShort>
 struct StridedChunk {
   using In = typename Params::In;
   using Out = typename Params::Out;
   using F = typename Params::F;
   static constexpr bool kTwo = sizeof(In) == 2 && V > 1;  // elements an instruction
-  static constexpr bool kNormal = kTwo && kShort;         // looks for rows of normal weights
+  static constexpr bool kNormal =
+      kTwo && kShort;  // looks for rows all of whose weights are normal numbers
   F x[K][V];
-  strided_rows_t<In, V> least;  // of each row's elements here; kNormal
-  int registers;                // that hold such
+  strided_rows_t<In, V> least;  // of each row's elements in this thread; if kNormal
+  int registers;                // that hold elements of the row
 
-  // Gives the greatest of each row as well.
+  // Loads the chunk, and finds the greatest element of each row.
   __device__ __forceinline__ void load(const StridedPlan& plan, const StridedPlace<V>& of,
                                        const In* at, std::int64_t step, int left, F (&max)[V]) {
     strided_rows_t<In, V> vectors[K];
@@ -126,7 +122,8 @@ struct StridedChunk {
         }
       join_strided_lanes(plan, greatest.of, greater_two<In>);
 #pragma unroll
-      for (std::uint32_t& two : greatest.of) two = greater_two<In>(two, two);  // one NaN
+      for (std::uint32_t& two : greatest.of)
+        two = greater_two<In>(two, two);  // if one of them is NaN, both
       widen_strided(greatest, max);
     } else {
       find_greatest(max);
@@ -137,7 +134,7 @@ struct StridedChunk {
   __device__ __forceinline__ void move(int v, F by) {
 #pragma unroll
     for (int k = 0; k < K; ++k) x[k][v] = x[k][v] - by;
-    if constexpr (kNormal) least = fill_strided<V>(kPad<In>);  // looks no further
+    if constexpr (kNormal) least = fill_strided<V>(kPad<In>);  // no longer looks for normal weights
   }
   __device__ __forceinline__ void find_greatest(F (&max)[V]) const {
 #pragma unroll
@@ -147,7 +144,7 @@ struct StridedChunk {
       for (int k = 1; k < K; ++k) max[v] = greatest_or_nan(max[v], x[k][v]);
     }
   }
-  // The sums of weights over registers; x becomes the weights, unless it is kept (kLog).
+  // The sums of weights over registers; x becomes the weights, except in log_softmax (kLog).
   __device__ __forceinline__ void weigh(const F (&max)[V], F (&sum)[V]) {
     const auto weigh_by = [&](auto&& weight_of) {
       fold_registers<K>(sum, [&](int k, F(&s)[V]) {
@@ -177,7 +174,7 @@ struct StridedChunk {
     for (int v = 0; v < V; ++v) scale[v] = weight_scale(max[v]);
     weigh_by([&](int k, int v) { return weight<In>(x[k][v], scale[v]); });
   }
-  // x becomes the row first: stores that reuse registers wait for those before them.
+  // x becomes the result first: stores that reuse registers wait for those before them.
   __device__ __forceinline__ void store(const Params& params, const StridedPlace<V>& of, Out* at,
                                         int left, const F (&max)[V], const F (&last)[V]) {
     const std::int64_t step = params.rows.step[kOut];
@@ -194,7 +191,7 @@ struct StridedChunk {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const RowKind kind = kind_of_row(max[v]);
-      if (kind != RowKind::ordinary)  // stored once more
+      if (kind != RowKind::ordinary)  // is stored once more
         fill_strided_row(of, at + v, step, left,
                          narrow<Out>(special_row<F>(kind, params.masked_is_zero, kLog)));
     }

@@ -1,5 +1,7 @@
-// The kernel of softmax and log_softmax for long rows: a cluster of blocks a row. Weights wait in
-// shared memory, as many as fit; the rest of the row is read twice, the second time mostly from L2.
+// The kernel of softmax and log_softmax of rows of any length: a cluster of blocks a row. Weights
+// are stashed in shared memory, as many as fit; the rest of the row is read twice, the second time
+// mostly from L2. A warp adds up units of 2^k chunks as a tree of neighbours, and the units' parts
+// are combined in every block.
 #pragma once
 
 #include "kernels_cuda/rows/two_pass.cuh"
@@ -8,7 +10,7 @@
 namespace twinops {
 
 template <class F>
-struct TwoPassSmem {  // then: weights of the chunks that wait, 1024 each
+struct TwoPassSmem {  // followed by the stashed chunks' weights, 1024 each
   SoftmaxPart<F> parts[kTwoPassUnits];
   SoftmaxPart<F> trees[kTwoPassWarps][WarpTree<SoftmaxPart<F>>::kLevels];
   SoftmaxPart<F> groups[kTwoPassUnits / kWarp];
@@ -31,7 +33,7 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
   F* const mine = weights + static_cast<std::int64_t>(warp) * plan.stashed * kFoldChunk + lane;
   F* const my_max = shared.max + warp * plan.stashed;
 
-  cluster_barrier(plan.blocks);  // nobody's memory is written before he is there
+  cluster_barrier(plan.blocks);  // no block's memory is written before the block runs
   for (std::int64_t r = blockIdx.x / plan.blocks; r < params.rows.rows; r += row_step) {
     const auto starts = row_starts(params.rows.outer, r);
     const auto* const from = params.x + starts.of[kX];
@@ -47,7 +49,7 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
                                     c * kFoldChunk, x),
                       shift, x);
     };
-    // x becomes the chunk's weights, or (kLog) stays.
+    // x becomes the chunk's weights; in log_softmax (kLog) it stays.
     const auto part_of_chunk = [&](std::int64_t c) {
       const LaneRange<F> range = load_chunk(c);
       const F max = greatest_of_lanes<kWarp>(range.max);
@@ -102,7 +104,7 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
                              params.rows.step[kOut], x, row.max, last_of_chunk<kLog>(row, max));
       }
     }
-    cluster_barrier(plan.blocks);  // before the next row's parts come
+    cluster_barrier(plan.blocks);  // before the next row's parts arrive
   }
 }
 
