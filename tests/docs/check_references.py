@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Checks that what the documents point to is there: links and their anchors, files named in
-backticks, scripts and presets named in shell snippets. Arguments: the project's root."""
+backticks, scripts and presets named in shell snippets; and the pages and their anchors that sources
+name. Arguments: the project's root."""
 
+import functools
 import glob
 import json
 import os
@@ -29,16 +31,29 @@ def check(document, what, good):
         wrong.append(f"{document.relative_to(root)}: {what}")
 
 
+@functools.cache
+def anchors(page):
+    return {slug(h) for h in re.findall(r"^#+ (.+)$", fenced.sub("", page.read_text()), re.M)}
+
+
+def check_link(document, link, target, anchor):
+    check(document, f"link to {link}", target.exists())
+    if anchor and target.is_file():
+        check(document, f"anchor of {link}", anchor in anchors(target))
+
+
 def check_links(document, text):
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" in link:
             continue
         path, _, anchor = link.partition("#")
-        target = document.parent / path if path else document
-        check(document, f"link to {link}", target.exists())
-        if anchor and target.is_file():
-            headings = re.findall(r"^#+ (.+)$", fenced.sub("", target.read_text()), re.M)
-            check(document, f"anchor of {link}", anchor in map(slug, headings))
+        check_link(document, link, document.parent / path if path else document, anchor)
+
+
+def check_source(source):
+    """Comments name pages from the root: docs/lab/softmax-cuda.md#not-reached."""
+    for page, anchor in re.findall(r"\b(docs/[\w/.-]+\.md)(?:#([\w-]+))?", source.read_text()):
+        check_link(source, f"{page}#{anchor}", root / page, anchor)
 
 
 def expand(name):
@@ -67,7 +82,11 @@ def check_shell(document, snippet):
             check(document, f"preset {preset}", preset in presets)
 
 
-documents = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob(".github/*.md")]
+documents = [
+    page
+    for pages in ("*.md", "docs/**/*.md", "benchmarks/*.md", "examples/**/*.md", ".github/*.md")
+    for page in root.glob(pages)
+]
 for document in documents:
     text = document.read_text()
     prose = fenced.sub("", text)
@@ -76,6 +95,12 @@ for document in documents:
     for language, snippet in fenced.findall(text):
         if language == "sh":
             check_shell(document, snippet)
+
+kinds = {".cu", ".cuh", ".cpp", ".hpp", ".h", ".c", ".py", ".cmake"}
+for folder in sorted(r for r in rooms if not r.startswith((".", "build"))):
+    for source in (root / folder).rglob("*"):
+        if source.is_file() and (source.suffix in kinds or source.name == "CMakeLists.txt"):
+            check_source(source)
 
 print(f"{len(documents)} documents, {checked} references, {len(wrong)} wrong")
 print("\n".join(wrong))
