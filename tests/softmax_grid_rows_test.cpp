@@ -1,7 +1,8 @@
-// Rows that a team of a GPU's blocks works on (kernels_cuda/rows/cooperative_exchange.cuh), and
-// rows that are dealt round all of them (kernels_cuda/rows/tile_scheduler.cuh), both of which take
-// scratch memory: the bits are those that come without it, whatever the memory held, at every
-// replay of a capture, and beside another such call.
+// Long rows whose blocks meet in global memory: by a cooperative group of blocks a row
+// (kernels_cuda/rows/cooperative_scope.cuh), and by the persistent tile scheduler
+// (kernels_cuda/rows/tile_scheduler.cuh). Both take scratch memory. The bits are those of the same
+// call without it, whatever the memory held before, at every replay of a capture, and beside
+// another such call.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,8 +22,8 @@ namespace {
 constexpr unsigned kSeed = 20261122;
 constexpr DLDevice kDevice{kDLCUDA, 0};
 
-// Scratch memory, lent again and again as it was left.
-struct Board {
+// Scratch memory, which is lent again and again as the last call left it.
+struct ScratchMemory {
   Managed<unsigned char> memory{1 << 20};
   int lent = 0;
 
@@ -31,9 +32,9 @@ struct Board {
     execution.stream = stream;
     execution.workspace_context = this;
     execution.allocate = [](void* self, std::size_t bytes, void*) -> void* {
-      auto& board = *static_cast<Board*>(self);
-      ++board.lent;
-      return bytes <= board.memory.size() ? board.memory.get() : nullptr;
+      auto& scratch = *static_cast<ScratchMemory*>(self);
+      ++scratch.lent;
+      return bytes <= scratch.memory.size() ? scratch.memory.get() : nullptr;
     };
     return execution;
   }
@@ -109,47 +110,48 @@ class Problem {
 
 constexpr const char* kOperators[] = {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"};
 
-// Without the board the call goes by clusters.
-void expect_same_in_a_team(Problem& problem, Board& board) {
+// Without scratch memory the call goes by clusters.
+void expect_same_with_scratch(Problem& problem, ScratchMemory& scratch) {
   problem.spoil();
   problem.run({});
   EXPECT_CUDA(cudaDeviceSynchronize());
   const auto expected = problem.out();
   problem.spoil();
-  const int lent = board.lent;
-  problem.run(board.execution(nullptr));
+  const int lent = scratch.lent;
+  problem.run(scratch.execution(nullptr));
   EXPECT_CUDA(cudaDeviceSynchronize());
-  EXPECT_EQ(board.lent, lent + 1) << "no team";
+  EXPECT_EQ(scratch.lent, lent + 1) << "no scratch memory was asked for";
   EXPECT_EQ(problem.out(), expected);
 }
 
-TEST(SoftmaxTeams, GiveTheBitsOfClusters) {
+TEST(SoftmaxGridRows, GiveTheBitsOfClusters) {
   TWINOPS_NEEDS_DEVICE;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  Board board;
-  std::fill_n(board.memory.get(), board.memory.size(), static_cast<unsigned char>(0xff));
+  ScratchMemory scratch;
+  std::fill_n(scratch.memory.get(), scratch.memory.size(), static_cast<unsigned char>(0xff));
   for (const char* op : kOperators)
     for (DLDataType type : {kFloat16, kBfloat16, kFloat32})
       for (std::int64_t length : {(1 << 19) + 8, 600001, 1 << 20, (1 << 20) + 8}) {
         Problem problem(op, type, length == 600001 ? 29 : 3, length, kSeed);
         SCOPED_TRACE(testing::Message() << op << ' ' << int{type.bits} << ' ' << length);
-        expect_same_in_a_team(problem, board);
+        expect_same_with_scratch(problem, scratch);
       }
 }
 
-// Fewer groups of chunks than a device has blocks, and many times as many; rows of much less than
-// one round of blocks, and of nearly one.
-TEST(SoftmaxTeams, GiveTheBitsOfClustersWhereRowsAreDealt) {
+// Fewer groups of chunks than a device has blocks, and many times as many; rows whose groups go
+// round a small part of the blocks, and nearly all of them.
+TEST(SoftmaxGridRows, GiveTheBitsOfClustersByTheTileScheduler) {
   TWINOPS_NEEDS_DEVICE;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  Board board;
-  std::fill_n(board.memory.get(), board.memory.size(), static_cast<unsigned char>(0xff));
+  ScratchMemory scratch;
+  std::fill_n(scratch.memory.get(), scratch.memory.size(), static_cast<unsigned char>(0xff));
   struct Shape {
     std::int64_t rows, length;
   };
   for (const std::string op : kOperators)
     for (DLDataType type : {kFloat16, kBfloat16, kFloat32}) {
-      if (type.bits == 32 && op != "log_softmax_grad") continue;  // never dealt
+      if (type.bits == 32 && op != "log_softmax_grad")
+        continue;  // never goes by the tile scheduler
       for (const Shape shape : {Shape{1, (1 << 18) + 1},
                                 {5, 400008},
                                 {70, (1 << 18) + 1},
@@ -164,12 +166,12 @@ TEST(SoftmaxTeams, GiveTheBitsOfClustersWhereRowsAreDealt) {
           if (away && shape.rows > 3) problem.put_specials();
           SCOPED_TRACE(testing::Message() << op << ' ' << int{type.code} << ' ' << shape.length
                                           << (away ? ", away" : ""));
-          expect_same_in_a_team(problem, board);
+          expect_same_with_scratch(problem, scratch);
         }
     }
 }
 
-TEST(SoftmaxTeams, AreRightAtEveryReplay) {
+TEST(SoftmaxGridRows, AreRightAtEveryReplay) {
   TWINOPS_NEEDS_DEVICE;
   SCOPED_TRACE(testing::Message() << "seed " << kSeed);
   struct Shape {
@@ -181,17 +183,17 @@ TEST(SoftmaxTeams, AreRightAtEveryReplay) {
                                                {"softmax_grad", kFloat32, 5, 700001},
                                                {"log_softmax_grad", kFloat16, 40, 270001},
                                                {"log_softmax", kBfloat16, 40, 270001}}) {
-    Board board;
+    ScratchMemory scratch;
     Problem problem(op, type, rows, length, kSeed);
     cudaStream_t stream = nullptr;
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
     ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
-    problem.run(board.execution(stream));
+    problem.run(scratch.execution(stream));
     ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
     ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
-    EXPECT_EQ(board.lent, 1);
+    EXPECT_EQ(scratch.lent, 1);
     for (unsigned replay = 0; replay < 4; ++replay) {
       problem.draw(kSeed + replay);
       if (replay % 2 == 1) problem.move_rows_away();
@@ -209,15 +211,15 @@ TEST(SoftmaxTeams, AreRightAtEveryReplay) {
   }
 }
 
-// Each takes the whole device and waits for blocks of its own.
-TEST(SoftmaxTeams, WaitForOneAnother) {
+// Each call takes the whole device, and its blocks wait for one another.
+TEST(SoftmaxGridRows, WaitForOneAnother) {
   TWINOPS_NEEDS_DEVICE;
   constexpr int kStreams = 3;
-  std::vector<std::unique_ptr<Board>> boards;
+  std::vector<std::unique_ptr<ScratchMemory>> scratches;
   std::vector<std::unique_ptr<Problem>> problems;
   std::vector<cudaStream_t> streams(kStreams);
   for (int i = 0; i < kStreams; ++i) {
-    boards.push_back(std::make_unique<Board>());
+    scratches.push_back(std::make_unique<ScratchMemory>());
     problems.push_back(std::make_unique<Problem>(kOperators[i], i == 1 ? kFloat32 : kFloat16, 20,
                                                  530000 + i, kSeed + static_cast<unsigned>(i)));
     ASSERT_EQ(
@@ -232,11 +234,12 @@ TEST(SoftmaxTeams, WaitForOneAnother) {
     problem->spoil();
   }
   for (int round = 0; round < 10; ++round)
-    for (std::size_t i = 0; i < kStreams; ++i) problems[i]->run(boards[i]->execution(streams[i]));
+    for (std::size_t i = 0; i < kStreams; ++i)
+      problems[i]->run(scratches[i]->execution(streams[i]));
   EXPECT_CUDA(cudaDeviceSynchronize());
   for (std::size_t i = 0; i < kStreams; ++i) {
     EXPECT_EQ(problems[i]->out(), expected[i]) << i;
-    EXPECT_EQ(boards[i]->lent, 10);
+    EXPECT_EQ(scratches[i]->lent, 10);
     cudaStreamDestroy(streams[i]);
   }
 }

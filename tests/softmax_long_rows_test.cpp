@@ -32,8 +32,9 @@ TEST_P(SoftmaxLongRows, Agree) {
       }
 }
 
-// Further rows follow those out of exp's reach, which are taken twice: rows of 260 chunks, where
-// they are dealt round few blocks, in more groups than a block keeps count of at a time.
+// Further rows follow those whose maximum is out of exp's range, which are taken twice. On a GPU
+// with few blocks, rows of 260 chunks make more groups of the tile scheduler than a block keeps
+// count of at a time.
 TEST_P(SoftmaxLongRows, AgreeOnRowsThatAreNotOrdinary) {
   const auto& [op, types] = GetParam();
   if (op.ends_with("_grad")) GTEST_SKIP() << "the backward passes know one kind of row";

@@ -73,7 +73,7 @@ TEST_P(SoftmaxMaskedRows, AgreeUnderMasksThatBeginAnywhere) {
 }
 
 // Rows of x and of the mask that both begin anywhere, with what is none of theirs between them: of
-// every length about a word, a pack, a lane's packs and a chunk, whole and cut.
+// every length about a word, a vector, a lane's vectors and a chunk, whole and cut.
 TEST_P(SoftmaxMaskedRows, AgreeWhereRowsOfBothBeginAnywhere) {
   const auto& [op, types] = GetParam();
   constexpr std::int64_t kRows = 5;
@@ -133,8 +133,8 @@ TEST_P(SoftmaxMaskedRows, AgreeSideBySide) {
 
 // Scales that keep the order of x, turn it round, or make of every number the same and NaN of
 // infinity, where some elements do not count: whatever a kernel does before it scales, it does to
-// what counts alone, not to NaNs and infinities beside it. Rows in packs, in part of the last pack,
-// and that begin anywhere.
+// what counts alone, not to NaNs and infinities beside it. Rows in vectors, in part of the last
+// vector, and that begin anywhere.
 TEST_P(SoftmaxMaskedRows, AgreeUnderScalesOfEverySign) {
   const auto& [op, types] = GetParam();
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();

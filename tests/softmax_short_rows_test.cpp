@@ -70,8 +70,8 @@ TEST_P(SoftmaxShortRows, AgreeAlongManyAxes) {
   }
 }
 
-// Out of exp's reach, and with infinities and NaNs: the least and the most of each number of packs,
-// from 16 bytes on and not.
+// Out of exp's reach, and with infinities and NaNs: the least and the most of each number of
+// vectors, from 16 bytes on and not.
 TEST_P(SoftmaxShortRows, AgreeOnRowsThatAreNotOrdinary) {
   const auto& [op, types] = GetParam();
   if (op.ends_with("_grad")) GTEST_SKIP() << "the backward passes know one kind of row";

@@ -114,9 +114,9 @@ void add_shapes(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{7}}, values, type, type);
 }
 
-// Rows that lie across memory: `inner` of them side by side, which move as one or not, in lanes, in
-// warps and in tiles that they do not fill.
-void add_across(Cases& cases, DLDataType type, const Values& values) {
+// Strided rows: `inner` of them side by side, which move in vectors or not, in lanes, in warps and
+// in tiles that they do not fill.
+void add_strided(Cases& cases, DLDataType type, const Values& values) {
   for (std::int64_t n : {1,   2,    8,    9,    21,   31,   32,   33,   64,   100, 257,
                          512, 1000, 1023, 1024, 1025, 2049, 3000, 4097, 5000, 9000}) {
     cases.add({{n < 500 ? 3 : 1, n, 33}, 1}, values, type, type, n % 3 == 0);
@@ -162,16 +162,16 @@ void add_real(Cases& cases, DLDataType type, const Values& values) {
 }
 
 // Rows of so many chunks that a GPU's blocks meet in global memory
-// (kernels_cuda/rows/cooperative_scope.cuh): just above what a cluster has room for, up to and
-// beyond the largest team, more rows than teams.
-void add_teams(Cases& cases, DLDataType type, const Values& values) {
+// (kernels_cuda/rows/cooperative_scope.cuh): just longer than a cluster holds, up to the longest of
+// a cooperative group of blocks and beyond, and more rows than such groups are resident.
+void add_long(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{2, (1 << 18) + 8}}, values, type, type);
   cases.add({{2, (1 << 19) + 1}}, values, type, type);
   cases.add({{17, 1 << 20}}, values, type, type, true);
   cases.add({{29, 600001}, -1, {}, 3}, values, type, type);
   cases.add({{2, 1 << 21}}, values, type, type);
   cases.add({{1, (1 << 21) + 1}}, values, type, type);
-  cases.add({{112, 38001}}, values, type, type);  // so many that a whole GPU is dealt them
+  cases.add({{112, 38001}}, values, type, type);  // more chunks than a GPU has at once
 }
 
 // Short rows that a vector's lanes share, and rows along a middle axis that do; widths that leave
@@ -202,22 +202,22 @@ std::vector<Case> forward_cases(const char* op) {
   for (DLDataType type : kFloatingTypes) {
     add_shapes(cases, type, kLogits);
     add_shapes(cases, type, kSteep);
-    add_across(cases, type, kLogits);
-    add_across(cases, type, kSteep);
+    add_strided(cases, type, kLogits);
+    add_strided(cases, type, kSteep);
     add_real(cases, type, kLogits);
     for (std::int64_t n : {5, 31, 100, 1024, 1500, 7000})
       for (std::int64_t inner : {12, 35}) {
-        const Shape across{{2, n, inner}, 1};
+        const Shape strided{{2, n, inner}, 1};
         const Values kNan{"one NaN", with(logits(), 0, n / 2 * inner, Special::minus_nan)};
         const Values kInfinity{"one infinity", with(logits(), 0, -1, Special::infinity)};
         const Values kLarge{"one large", with(logits(), 0, n, Special::largest)};
         const Values kLow{"the last low",
                           with(logits(), 0, (n - 1) * inner, Special::minus_largest)};
         for (const Values& values : {kFar, kWhole, kFinite, kEqual, kNan, kInfinity, kLarge, kLow})
-          cases.add(across, values, type, type);
-        cases.add(across, kFar, type, type, true);
-        cases.add(across, kMasked, type, type);
-        cases.add(across, kMasked, type, type, false, true);
+          cases.add(strided, values, type, type);
+        cases.add(strided, kFar, type, type, true);
+        cases.add(strided, kMasked, type, type);
+        cases.add(strided, kMasked, type, type, false, true);
       }
     for (const Values& v : {kLogits, kSteep, kFar, kWhole, kMasked}) add_neighbours(cases, type, v);
     add_large(cases, type, kSteep);
@@ -237,7 +237,7 @@ std::vector<Case> forward_cases(const char* op) {
     }
   }
   for (DLDataType type : {twinops::kFloat16, twinops::kBfloat16, twinops::kFloat32}) {
-    add_teams(cases, type, kSteep);
+    add_long(cases, type, kSteep);
     cases.add({{70, 131088}}, kSteep, type, type, true);
     cases.add({{95, 66000}, -1, {}, 1}, kLogits, type, type);
     cases.add({{40, 50257}}, kSteep, type, type);
@@ -267,7 +267,7 @@ std::vector<Case> backward_cases(const char* op, const Values& values,
   Cases cases(op, true);
   for (DLDataType type : kFloatingTypes) {
     add_shapes(cases, type, values);
-    add_across(cases, type, values);
+    add_strided(cases, type, values);
     add_real(cases, type, values);
     for (std::int64_t n : {31, 1024, 1500, 7000}) {
       cases.add({{2, n, 12}, 1}, {"whole range", whole_range()}, type, type);
@@ -284,7 +284,7 @@ std::vector<Case> backward_cases(const char* op, const Values& values,
     }
   }
   for (DLDataType type : {twinops::kFloat16, twinops::kBfloat16, twinops::kFloat32})
-    add_teams(cases, type, values);
+    add_long(cases, type, values);
   for (DLDataType half : {twinops::kFloat16, twinops::kBfloat16})
     for (std::int64_t n : {33, 64, 1000, 1024, 4096, 9000, 32768, 50000})
       for (bool widen : {false, true})
