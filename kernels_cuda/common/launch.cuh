@@ -26,7 +26,7 @@ inline int device_attribute(cudaDeviceAttr attribute, int device) {
 }
 
 // Bytes of parameters up to which a launch takes no longer than one without any
-// (docs/lab/softmax-warp-kernel.md, "Parameters of a launch").
+// (docs/lab/softmax-warp-kernel.md#parameters-of-a-launch).
 inline constexpr std::size_t kSmallParameters = 256;
 
 // Lets launches of `kernel` ask for as much dynamic shared memory as `device` has, if they need

@@ -1,6 +1,6 @@
 // Chunks that are copied to shared memory while their warp works on others. A lane fetches exactly
 // what it will read itself, so no lane waits for another. Other ways that were tried:
-// docs/lab/softmax-block-kernel.md, "Chunks on their way to shared memory".
+// docs/lab/softmax-block-kernel.md#chunks-on-their-way-to-shared-memory.
 #pragma once
 
 #include <cuda_pipeline_primitives.h>

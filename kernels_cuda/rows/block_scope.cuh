@@ -8,7 +8,7 @@
 namespace twinops {
 
 // As ClusterScope, for up to 2 * kWarp chunks. One warp joins the parts for all others
-// (docs/lab/softmax-block-kernel.md, "A chunk a warp").
+// (docs/lab/softmax-block-kernel.md#a-chunk-a-warp).
 template <class Part, class Row>
 class BlockScope {
  public:

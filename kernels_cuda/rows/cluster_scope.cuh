@@ -33,8 +33,8 @@ struct ChunkPlan {
 // turn t.
 //
 // One warp makes the row's result for its block. Where a row has more than kGroup parts, each of
-// several warps joins kGroup neighbours first (docs/lab/softmax-block-kernel.md, "Parts in a
-// cluster").
+// several warps joins kGroup neighbours first
+// (docs/lab/softmax-block-kernel.md#parts-in-a-cluster).
 template <class Part, class Row>
 class ClusterScope {
  public:

@@ -4,7 +4,7 @@
 // which the block has groups.
 //
 // The receiving warp is what everybody waits for in the end. So it polls a row's messages before it
-// joins those of the row before (docs/lab/softmax-grid-kernel.md, "The warp that receives").
+// joins those of the row before (docs/lab/softmax-grid-kernel.md#the-warp-that-receives).
 #pragma once
 
 #include <cooperative_groups.h>

@@ -4,8 +4,8 @@
 // Vectors that lie within the chunk are read and written whole. Two may not lie within it: the
 // head, which is the layout's first vector, and the tail, in which the row ends. Their elements go
 // one by one, an element a lane, and are distributed by shuffles, so that no byte outside of the
-// row is touched. Other ways that were tried: docs/lab/softmax-block-kernel.md, "Vectors wherever a
-// row begins".
+// row is touched. Other ways that were tried:
+// docs/lab/softmax-block-kernel.md#vectors-wherever-a-row-begins.
 #pragma once
 
 #include "kernels_cuda/rows/lane_layout.cuh"
@@ -108,7 +108,7 @@ class LaneFragment : public RotatedLayout<G, R, V, kUnaligned_> {
   // Stores vector r as f(r, y) gives it; kNumbers: no y is NaN. All lanes of the warp. kInOrder: f
   // is long, and a vector is to be on its way before the next one is computed; else the compiler
   // stores all of them together. kRecompute: each vector's address is computed again
-  // (docs/lab/softmax-grad-kernels.md, "Two chunks a warp").
+  // (docs/lab/softmax-grad-kernels.md#two-chunks-a-warp).
   template <bool kNumbers = false, bool kInOrder = false, bool kRecompute = false, class T, class F>
   __device__ __forceinline__ void store(T* at, std::int64_t step, F&& f) const {
     if constexpr (V == 1) {

@@ -36,8 +36,9 @@ class RowLane {
 };
 
 // kUnaligned_: vectors need not be whole. Aligned and unaligned rows have types of their own,
-// because a kernel that holds the code of both is slower (docs/lab/softmax-block-kernel.md,
-// "Vectors wherever a row begins"). V = 1: elements lie `step` apart, and nothing is shifted.
+// because a kernel that holds the code of both is slower
+// (docs/lab/softmax-block-kernel.md#vectors-wherever-a-row-begins). V = 1: elements lie `step`
+// apart, and nothing is shifted.
 template <int G, int R, int V, bool kUnaligned_>
 class RotatedLayout : public RowLane {
  public:

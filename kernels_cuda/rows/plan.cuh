@@ -53,7 +53,7 @@ inline bool plan_block(std::int64_t length, int most, ChunkPlan& plan) {
 // hold the row. Taken is the number that leaves the fewest warps idle, and of equal ones the
 // smallest: a chunk that no row has costs half as many instructions as one. in_two: two blocks,
 // where they hold the row with up to eight warps each. Measured in
-// docs/lab/softmax-block-kernel.md, "Warps of a cluster's blocks".
+// docs/lab/softmax-block-kernel.md#warps-of-a-clusters-blocks.
 struct ClusterWarps {
   int least_warps, most_warps;
   bool in_two = false;

@@ -78,7 +78,7 @@ __device__ __forceinline__ void take_row(const Params& params, int chunk,
 // What the compiler is told of a kernel's blocks where the remainder is not taken as the other
 // chunks are: the most warps that a block has, and how many blocks a multiprocessor is to hold. So
 // a thread has 64 registers where the remainder is appended; where it has a warp of its own 48, or
-// 56 where those spill (docs/lab/softmax-block-kernel.md, "Remainders").
+// 56 where those spill (docs/lab/softmax-block-kernel.md#remainders).
 template <bool kLog, class Params, Remainder kRemainder, class LastFragment>
 struct RowBlocks {
   static constexpr bool kSpills =

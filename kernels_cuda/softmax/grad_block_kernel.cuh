@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kVector>* kWarp)
   }
 }
 
-// Whether chunks come by way of shared memory in clusters (docs/lab/softmax-grad-kernels.md,
-// "Chunks by way of shared memory").
+// Whether chunks come by way of shared memory in clusters
+// (docs/lab/softmax-grad-kernels.md#chunks-by-way-of-shared-memory).
 template <bool kLog, class In, class S>
 inline constexpr bool kGradBySmem = S::kUnaligned && (kLog || sizeof(In) != 2);
 

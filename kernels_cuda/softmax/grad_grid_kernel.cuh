@@ -3,8 +3,8 @@
 // has added up its next chunk's, of a later row. Until then y and dy wait in shared memory as they
 // were copied there; log_softmax_grad's y, which its sum does not need, is sent for later. When a
 // chunk is taken to be stored, its places are free, and the next one is sent for. y and dy are read
-// once, dx is written once. What was measured and tried: docs/lab/softmax-grad-kernels.md, "The
-// grid kernel".
+// once, dx is written once. What was measured and tried:
+// docs/lab/softmax-grad-kernels.md#the-grid-kernel.
 #pragma once
 
 #include "kernels_cuda/rows/async_copy.cuh"

@@ -2,7 +2,7 @@
 // registers for half of a row only. The first chunk waits in shared memory as it was copied there,
 // until the row's sum is known; the second, prefetched to L2 meanwhile, stays in registers. y and
 // dy are read once, dx is written once. A cluster has one row, as in pair_kernel.cuh. What was
-// measured and tried: docs/lab/softmax-grad-kernels.md, "Two chunks a warp".
+// measured and tried: docs/lab/softmax-grad-kernels.md#two-chunks-a-warp.
 #pragma once
 
 #include "kernels_cuda/softmax/grad_block_kernel.cuh"

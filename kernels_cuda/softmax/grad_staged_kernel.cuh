@@ -2,7 +2,7 @@
 // way of shared memory (rows/staged_rows.cuh). y and dy are read once and dx written once, 16 bytes
 // at a time; dx takes the place of dy in shared memory. The sum is a fold over words, then lanes.
 // Memory is the limit, so there are kernels for few numbers of words a lane
-// (docs/lab/softmax-grad-kernels.md, "Staged rows").
+// (docs/lab/softmax-grad-kernels.md#staged-rows).
 #pragma once
 
 #include "kernels_cuda/rows/staged_rows.cuh"

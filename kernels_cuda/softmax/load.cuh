@@ -1,6 +1,6 @@
 // How a lane gets its fragment of what softmax is taken of: read, scaled and masked. 16-bit vectors
 // find the greatest and the least element two at a time, before the scale
-// (docs/lab/softmax-mask-kernels.md, "The greatest and the least, two at a time").
+// (docs/lab/softmax-mask-kernels.md#the-greatest-and-the-least-two-at-a-time).
 #pragma once
 
 #include "kernels_cuda/rows/fold.cuh"
@@ -50,7 +50,7 @@ __device__ __forceinline__ float reduce_vectors(const Vector<In, V> (&vectors)[R
 
 // Widens vectors. least: looks for the least element, too; a pad is less than all. kWidenLast:
 // widens after that, when x can take the vectors' registers. Which is better was found by trying
-// (docs/lab/softmax-block-kernel.md, "Widening after the maximum").
+// (docs/lab/softmax-block-kernel.md#widening-after-the-maximum).
 template <class S, bool kWidenLast = false, class In, int R, int V, class F>
 __device__ __forceinline__ LaneRange<F> widen_fragment(const Vector<In, V> (&vectors)[R],
                                                        bool least, F (&x)[S::kElements]) {

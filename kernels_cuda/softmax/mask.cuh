@@ -87,7 +87,7 @@ __device__ __forceinline__ void with_mask(const RowMask& mask, std::int64_t at, 
 // x under scale and mask, in vectors: load() sends for x, widen() makes x of what came. Elements of
 // vectors that the fragment has not got become anything. Not for bytes over 16 bits (mask_words).
 // Each kind of mask sends for x itself, except in rows of two lanes
-// (docs/lab/softmax-mask-kernels.md, "When x and its mask are sent for").
+// (docs/lab/softmax-mask-kernels.md#when-x-and-its-mask-are-sent-for).
 template <class In, class S, class Load, class Widen>
 __device__ __forceinline__ void mask_by_vectors(const S& fragment, const RowMask& mask,
                                                 std::int64_t at, float scale, Load&& load,

@@ -6,7 +6,7 @@
 // A block or a cluster has one row. A cooperative group of blocks takes row after row, because all
 // its blocks have to be resident: the next row is on its way while the rest of this one is stored.
 // Work begins when the first chunk is there. What was measured and tried:
-// docs/lab/softmax-block-kernel.md, "Two chunks a warp".
+// docs/lab/softmax-block-kernel.md#two-chunks-a-warp.
 #pragma once
 
 #include "kernels_cuda/rows/async_copy.cuh"

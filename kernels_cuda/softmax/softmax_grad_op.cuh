@@ -130,7 +130,7 @@ struct GradFragment {
     };
     const auto whole = [&](F y, F dy) { return softmax_grad<kLog, In, F>(y, dy, sum, scale); };
     // With the whole exp() throughout, half of a row's instructions would go into it
-    // (docs/lab/softmax-grad-kernels.md, "The shorter exponential").
+    // (docs/lab/softmax-grad-kernels.md#the-shorter-exponential).
     if constexpr (!kLog || sizeof(In) * V < 4 || sizeof(In) == 8)
       store_by(whole);
     else if (__all_sync(kAllLanes, y_magnitude() <= ExpTable<F>::kNormal))

@@ -1,5 +1,5 @@
 // Splits a call whose rows lie along many axes, so that a launch's parameters stay below
-// kSmallParameters bytes (docs/lab/softmax-warp-kernel.md, "Parameters of a launch"). Kernels count
+// kSmallParameters bytes (docs/lab/softmax-warp-kernel.md#parameters-of-a-launch). Kernels count
 // along few axes: one where rows lie a stride apart, else kKernelAxes, or kSoftmaxAxes where the
 // mask's rows are counted too. A call whose rows lie along more of them takes a launch for each
 // index of one axis.

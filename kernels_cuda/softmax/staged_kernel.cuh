@@ -2,7 +2,7 @@
 // shared memory (rows/staged_rows.cuh). x is read once and out written once, 16 bytes at a time; in
 // between lanes read and write words of shared memory. A row has few lanes with up to 26 words
 // each, and the sum is a fold over words, then lanes. Why, and what was tried:
-// docs/lab/softmax-warp-kernel.md, "Staged rows".
+// docs/lab/softmax-warp-kernel.md#staged-rows.
 #pragma once
 
 #include "kernels_cuda/rows/staged_rows.cuh"
@@ -110,7 +110,7 @@ struct StagedOutput {
   bool masked_is_zero;
 };
 
-// Blocks of a multiprocessor, found by trying (docs/lab/softmax-warp-kernel.md, "Staged rows").
+// Blocks of a multiprocessor, found by trying (docs/lab/softmax-warp-kernel.md#staged-rows).
 template <class Params, class S>
 constexpr int staged_blocks() {
   if (!Params::kSimple && S::kVector == 2) return 7;

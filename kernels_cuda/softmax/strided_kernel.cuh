@@ -5,7 +5,7 @@
 //
 // In 16 bits instructions are the limit, so a thread holds many values; the compiler has to know
 // how many blocks are to be at work. What was measured and tried:
-// docs/lab/softmax-strided-kernels.md, "Threads of many values".
+// docs/lab/softmax-strided-kernels.md#threads-of-many-values.
 #pragma once
 
 #include "kernels_cuda/softmax/softmax_op.cuh"

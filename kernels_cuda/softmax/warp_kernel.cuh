@@ -9,7 +9,7 @@
 namespace twinops {
 
 // Threads of a block. Where rows have no scale and mask and a lane has two vectors or more, so many
-// that a block takes about 4 KB (docs/lab/softmax-warp-kernel.md, "Threads of a block").
+// that a block takes about 4 KB (docs/lab/softmax-warp-kernel.md#threads-of-a-block).
 template <class Params, class S>
 constexpr int short_threads() {
   if (!Params::kSimple || S::kElements < 2 * S::kVector) return kShortThreads;
@@ -19,8 +19,8 @@ constexpr int short_threads() {
 
 // Blocks on a multiprocessor, counted in blocks of kShortThreads, by which the compiler decides how
 // many registers a thread has: 56 with nine blocks. 0 leaves it alone. Each number was found by
-// trying one block more and one less (docs/lab/softmax-warp-kernel.md, "Blocks of a
-// multiprocessor"). sm_75 holds 1024 threads, sm_86 and sm_87 hold 16 blocks.
+// trying one block more and one less (docs/lab/softmax-warp-kernel.md#blocks-of-a-multiprocessor).
+// sm_75 holds 1024 threads, sm_86 and sm_87 hold 16 blocks.
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 800 || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870)
 inline constexpr int kMostShortBlocks = 8;
 #else
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__((short_threads<Params, S>()), (short_blocks<Pa
     store_fragment<kLog>(params, fragment, starts.of[kOut], params.rows.step[kOut], x, row.max,
                          row.last);
     // A grid has as many lanes as rows need; the loop is for the compiler. Without it these kernels
-    // spill, and with it those of scales and masks do (docs/lab/softmax-warp-kernel.md, "Rows
-    // without scale and mask").
+    // spill, and with it those of scales and masks do
+    // (docs/lab/softmax-warp-kernel.md#rows-without-scale-and-mask).
     if constexpr (!Params::kSimple) return;
   }
 }

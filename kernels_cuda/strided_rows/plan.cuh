@@ -66,8 +66,8 @@ bool moves_in_vectors(const Rows<N, kAxes>& rows, const OperandMemory (&memory)[
 }
 
 // Threads that hold many values, more than 128 bytes of the compute type F, are few in a block, and
-// the compiler is told how many blocks are to be at work (docs/lab/softmax-strided-kernels.md,
-// "Threads of many values").
+// the compiler is told how many blocks are to be at work
+// (docs/lab/softmax-strided-kernels.md#threads-of-many-values).
 template <class F, int kValues>
 inline constexpr bool kHoldsMany = kValues * sizeof(F) > 128;
 template <bool kMany>

@@ -2,7 +2,7 @@
 // memory. A plane is what the rows that lie side by side hold: one span of memory from [n, 0, 0] to
 // [n, length, inner]. A block has one or more planes. They are copied 16 bytes at a time whatever
 // the inner size (rows/staged_rows.cuh), and a warp has rows to itself. What that is worth, and how
-// large planes may be: docs/lab/softmax-strided-kernels.md, "Planes in shared memory".
+// large planes may be: docs/lab/softmax-strided-kernels.md#planes-in-shared-memory.
 #pragma once
 
 #include "kernels_cuda/rows/staged_rows.cuh"
