@@ -1,5 +1,5 @@
 // Sums and maxima of the softmax family over registers, lanes and places in a vector, in the order
-// of docs/numerics.md, "Sums".
+// of docs/numerics.md#3-sums.
 //
 // A fold by halves adds elements at half of the length's distance, so rotating them by any number
 // of places gives the same pairs, and the same bits.
