@@ -1,6 +1,6 @@
 // The kernel of softmax_grad and log_softmax_grad of rows of up to a chunk: 2^k lanes a row,
-// several rows a warp (rows/warp_scope.cuh). y and dy are read once and stay in registers, dx is
-// written once; the sum is a fold over registers, then lanes.
+// several rows a warp. y and dy are read once and stay in registers, dx is written once; the sum is
+// a fold over registers, then lanes.
 #pragma once
 
 #include "kernels_cuda/rows/offsets.cuh"

@@ -1,6 +1,6 @@
 // The kernel of softmax and log_softmax of rows of up to a chunk: 2^k lanes a row, several rows a
-// warp (rows/warp_scope.cuh). x is read once and stays in registers, out is written once; the sum
-// is a fold over registers, then lanes. What was measured: docs/lab/softmax-warp-kernel.md.
+// warp. x is read once and stays in registers, out is written once; the sum is a fold over
+// registers, then lanes. What was measured: docs/lab/softmax-warp-kernel.md.
 #pragma once
 
 #include "kernels_cuda/rows/warp_scope.cuh"
