@@ -27,7 +27,7 @@ struct RowView {
 // Whether an output of runs of so many elements is streamed: no cache would hold it until somebody
 // reads it. A line is then not read before it is written. Short runs are not worth it: the lines at
 // their ends are shared by two. From how many bytes on they are was measured, kernel by kernel
-// (docs/performance.md).
+// (docs/lab/softmax-cpu.md#what-goes-past-the-caches).
 inline constexpr std::int64_t kStreamedOutput = std::int64_t{1} << 25, kStreamedRun = 1024,
                               kStreamedRow = 8192;  // bytes; the last for rows of softmax
 template <class T>

@@ -69,8 +69,8 @@ struct BlockSpans {
   }
 };
 
-// Few tensors, each in blocks of kMultiTensorThreads vectors. Parameters of up to 256 bytes are all
-// that a launch takes in the shorter of the driver's two times (docs/performance.md).
+// Few tensors, each in blocks of kMultiTensorThreads vectors. With more than 256 bytes of
+// parameters a launch may take longer (docs/lab/loss-scaling-cuda.md).
 template <bool kInPlace>
 class TensorTable {
  public:
