@@ -1,10 +1,10 @@
 """twinops: operators whose CUDA kernel and CPU kernel are twins, equal to the last bit.
 
-    y, mask = twinops.dropout(x, p=0.1, seed=7)  # of NumPy, CuPy, PyTorch or any DLPack arrays
+    y, mask = twinops.dropout(x, p=0.1, seed=7)  # of NumPy, CuPy, PyTorch, JAX or any DLPack arrays
 
 Every operator of the table is a function here; `help(twinops.dropout)` describes one, and
-docs/hosts/arrays.md what they have in common. `twinops.paddle` is the plugin for
-PaddlePaddle. `operators()` is the operator table and `version()` the version
+docs/hosts/arrays.md what they have in common. `twinops.jax` and `twinops.paddle` are
+adapters with gradients and programs. `operators()` is the operator table and `version()` the version
 of the library; `python -m twinops` runs the twinops command.
 """
 

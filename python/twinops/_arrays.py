@@ -75,7 +75,9 @@ def call(plan, inputs, asked, attributes, size=None, shape=None, like=None):
         raise TypeError(f"{plan.op.name}: expected an array; got none")
     kind = plan.kind_of(first) if first is not None else plan.numpy()
     if kind is None:
-        raise TypeError(f"{plan.op.name}: JAX's arrays cannot be written: pass numpy.asarray(x)")
+        from twinops.jax.functional import _for_arrays
+
+        return _for_arrays(plan, inputs, asked, attributes, size, shape)
     arguments = plan.blank.copy()
     if first is not None:
         arguments[1], arguments[2] = kind.stream(first), kind.scratch(first)

@@ -1,0 +1,175 @@
+"""Registers the handlers of hosts/jax/ with JAX, and calls operators of the table by name."""
+
+import ctypes
+import functools
+from typing import NamedTuple
+
+from twinops import _outputs
+from twinops._native import find, library, operators
+
+_INSTALL = "`python -m pip install jax`"
+
+
+def _import_jax():
+    try:
+        import jax
+    except ImportError as error:
+        raise ImportError(
+            f"twinops.jax needs JAX, which this Python cannot import ({error}): {_INSTALL}"
+        ) from error
+    if tuple(map(int, jax.__version__.split(".")[:2])) < (0, 6):
+        raise ImportError(f"twinops.jax needs JAX 0.6 or later; this is {jax.__version__}")
+    return jax
+
+
+def target(op):
+    """The name under which XLA knows an operator: what a profile shows."""
+    return f"twinops_{op}"
+
+
+@functools.cache
+def load():
+    """Registers every operator of the table for CPUs and CUDA devices, once a process."""
+    jax = _import_jax()
+    library()
+    plugin = ctypes.CDLL(str(find("libtwinops_jax.so", "the part of twinops for JAX")))
+    for name in operators():
+        for platform, handler in (("cpu", plugin.twinops_jax_cpu), ("CUDA", plugin.twinops_jax_cuda)):
+            jax.ffi.register_ffi_target(target(name), jax.ffi.pycapsule(handler), platform=platform)
+    return plugin
+
+
+class Config(NamedTuple):
+    """What of a call is known when a program is made: hashable, and no array."""
+
+    op: str
+    attributes: tuple = ()  # (name, value), those that have not their default
+    asked: tuple = ()  # (output, its type or None to leave it out), where it is not the default
+    size: int = None  # the last dimension of a resized output
+    shape: tuple = None  # of an output that is like no input
+    in_place: tuple = ()  # (output, the input that it is written over)
+    vmap: str = "sequential"
+
+
+def config(op, attributes=None, asked=None, **rest):
+    """A Config; TypeError for an attribute or an output that the operator has not."""
+    table = operators()[op]
+    given = {}
+    for name, value in (attributes or {}).items():
+        if name not in table.attributes:
+            raise TypeError(f"{op} has no attribute {name}; it has {', '.join(table.attributes)}")
+        value = _value(table.attributes[name], value)
+        if value != table.attributes[name]:
+            given[name] = value
+    names = {o.name: o for o in _outputs.outputs(op)}
+    unknown = set(asked or {}) - set(names)
+    if unknown:
+        raise TypeError(f"{op} has no output {unknown.pop()}; it has {', '.join(names)}")
+    for name, want in (asked or {}).items():
+        if want is None and names[name].is_required:
+            raise TypeError(f"{op}: {name}: cannot be left out")
+    return Config(op, tuple(sorted(given.items())), tuple(sorted((asked or {}).items())), **rest)
+
+
+def _value(default, value):
+    """An attribute's value with the type that the table gives it."""
+    if isinstance(default, str):
+        return value if isinstance(value, str) else ",".join(str(int(v)) for v in value)
+    if isinstance(default, int) and not isinstance(default, bool):
+        value = int(value)  # its lowest 64 bits
+        return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+    return type(default)(value)
+
+
+def _joint(names, lists):
+    return ",".join(f"{n}*{len(v)}" if isinstance(v, list) else n for n, v in zip(names, lists))
+
+
+def _varying(arrays):
+    """Inside shard_map an output varies along the mesh's axes that its inputs vary along."""
+    import jax
+
+    types = [getattr(jax.typeof(x), "manual_axis_type", None) for x in arrays]
+    axes = frozenset().union(*(t.varying for t in types if t is not None))
+    if not axes:
+        return lambda x: x
+    return lambda x: jax.lax.pcast(x, tuple(axes - jax.typeof(x).manual_axis_type.varying), to="varying")
+
+
+def call(config, inputs):
+    """Calls an operator: `inputs` maps names to arrays or lists of them. A dict of its outputs."""
+    import jax
+    import numpy as np
+
+    op = operators()[config.op]
+    inputs = {
+        a.name: list(inputs[a.name]) if a.is_list else inputs[a.name]
+        for a in op.inputs
+        if inputs.get(a.name) is not None
+    }
+    missing = [a.name for a in op.inputs if a.is_required and a.name not in inputs]
+    if missing:
+        raise TypeError(f"{config.op}: {missing[0]}: expected an array; got None")
+    results = _results(config, inputs)
+    flat = [x for v in inputs.values() for x in (v if isinstance(v, list) else [v])]
+    # Fresh outputs begin as 0.
+    values = {**dict(config.attributes), **_outputs.FRESH.get(config.op, {})}
+    numpy_types = {bool: bool, int: np.int64, float: np.float64, str: str}
+    made = jax.ffi.ffi_call(
+        target(config.op),
+        [x for v in results.values() for x in (v if isinstance(v, list) else [v])],
+        vmap_method=config.vmap,
+        input_output_aliases=_aliases(config, inputs, results),
+    )(
+        *flat,
+        op=config.op,
+        args=_joint(inputs, inputs.values()),
+        rets=_joint(results, results.values()),
+        **{name: numpy_types[type(value)](value) for name, value in values.items()},
+    )
+    made = iter(map(_varying(flat), made))
+    return {
+        name: [next(made) for _ in value] if isinstance(value, list) else next(made)
+        for name, value in results.items()
+    }
+
+
+def _results(config, inputs):
+    """The shapes and types of the outputs, by their names."""
+    import jax
+
+    asked, results = dict(config.asked), {}
+    for output in _outputs.outputs(config.op):
+        want = asked.get(output.name, output.default)
+        if want is None:
+            continue
+        if output.is_list:
+            like = inputs[output.like]
+            results[output.name] = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in like]
+            continue
+        like = inputs.get(output.like)
+        name = output.type_for(want, like.dtype.name if like is not None else "")
+        shape = like.shape if like is not None else config.shape
+        results[output.name] = jax.ShapeDtypeStruct(
+            output.shape_for(name, shape, config.size), jax.numpy.dtype(name)
+        )
+    return results
+
+
+def _places(values):
+    """Where each name's first buffer stands."""
+    places, at = {}, 0
+    for name, value in values.items():
+        places[name] = at
+        at += len(value) if isinstance(value, list) else 1
+    return places
+
+
+def _aliases(config, inputs, results):
+    ins, outs, aliases = _places(inputs), _places(results), {}
+    for output, source in config.in_place:
+        if output not in outs or source not in ins:
+            continue
+        count = len(inputs[source]) if isinstance(inputs[source], list) else 1
+        aliases.update({ins[source] + i: outs[output] + i for i in range(count)})
+    return aliases

@@ -1,0 +1,343 @@
+"""twinops' operators as pure functions of JAX: under jit, grad, vmap, scan, checkpoint and shard_map,
+on CPUs and CUDA devices, with the same bits on both.
+
+What draws random numbers takes a key first, as jax.random does; twinops/jax/keys.py says what a key is
+to twinops. `spec` of such a function is for the inside of shard_map: the PartitionSpec that x came in
+with, so that each shard draws its part of what the whole array would draw.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from twinops import _outputs
+from twinops._native import operators
+from twinops.jax._gradients import differentiable, has_gradient
+from twinops.jax._plugin import call, config
+from twinops.jax.keys import Shards, seed_of, words_of
+
+
+@functools.partial(jax.jit, static_argnums=0, inline=True)
+def _call(config, inputs):
+    return (differentiable if has_gradient(config.op) else call)(config, inputs)
+
+
+def run(op, inputs, attributes=None, *, asked=None, size=None, shape=None, in_place=None):
+    """Calls an operator of `python -m twinops info` by its name, with its gradient if it has one:
+    `run("softmax", {"x": x}, {"axis": 1})["out"]`.
+
+    inputs: name -> array, or list of them; None is left out. attributes: name -> value.
+    asked: output -> type, "same", or None to leave it out. size: the last dimension of a resized output
+    (random_projection's k). shape: of an output that is like no input (uniform's). in_place: output -> the
+    input that it may be written over: XLA copies it first where it is still needed.
+    Returns a dict, output -> array or list. TypeError for names that the operator has not; what the
+    operator refuses is raised by JAX when it runs, with the operator's message.
+    """
+    inputs = {name: value for name, value in inputs.items() if value is not None}
+    unknown = set(inputs) - {a.name for a in operators()[op].inputs}
+    if unknown:
+        raise TypeError(f"{op} has no input {unknown.pop()}")
+    over = tuple(sorted((in_place or {}).items()))
+    return _call(config(op, attributes, asked, size=size, shape=shape, in_place=over), inputs)
+
+
+# ---- softmax -------------------------------------------------------------------------------------
+
+
+def _rows(x, axis, mask, lengths, where, attributes):
+    """Inputs and attributes of the softmax family, in a form that may get more dimensions in front."""
+    x = jnp.asarray(x)
+    if x.ndim == 0:
+        raise ValueError("expected a dimension or more; got a scalar")
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"axis {axis} is not one of an array of {x.ndim} dimensions")
+    if where is not None:
+        if mask is not None:
+            raise ValueError("where and mask are given: one of them says which elements count")
+        mask = ~jnp.asarray(where, bool)
+    if mask is not None:
+        mask = jnp.asarray(mask)
+        wide = mask.dtype == jnp.float32 and x.dtype in (jnp.float16, jnp.bfloat16)
+        if not wide and mask.dtype not in (jnp.bool_, jnp.uint8):
+            mask = mask.astype(x.dtype)
+        mask = mask.reshape((1,) * (x.ndim - mask.ndim) + mask.shape)
+    inputs = {"x": x, "mask": mask, "lengths": lengths}
+    return inputs, {**attributes, "axis": axis % x.ndim - x.ndim}
+
+
+def _softmax(op, x, axis, mask, lengths, where, dtype, in_place, attributes):
+    inputs, attributes = _rows(x, axis, mask, lengths, where, attributes)
+    inputs = {name: value for name, value in inputs.items() if value is not None}
+    asked = {"out": jnp.dtype(dtype).name} if dtype is not None else None
+    over = (("out", "x"),) if in_place else ()
+    settings = config(op, attributes, asked, vmap="broadcast_all", in_place=over)
+    return _call(settings, inputs)["out"]
+
+
+def softmax(
+    x,
+    axis=-1,
+    where=None,
+    *,
+    mask=None,
+    lengths=None,
+    scale=1.0,
+    causal=False,
+    causal_offset=0,
+    masked_rows="nan",
+    dtype=None,
+    in_place=False,
+):
+    """jax.nn.softmax of float16, bfloat16, float32 or float64, of one dimension or more.
+
+    where: bool, broadcast to x, True where an element counts. Beyond jax.nn's: of v = scale * x + mask,
+    mask is added, or, bool or uint8, not 0 means masked out; lengths: int32 of x's first dimensions, how
+    many elements of a row count; causal: row i sees columns 0 to i + causal_offset; masked_rows: what a
+    row that is masked out throughout gives, "nan" or "zeros"; dtype: float32 of a 16-bit x, or 16 bits of
+    a float32 x; in_place: the result may be written over x, so that an x that was donated to jit makes no
+    second array (where x is still needed, XLA copies it first). The mask has no gradient: one that asks for
+    it is refused.
+    """
+    attributes = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
+    attributes["masked_rows"] = masked_rows
+    return _softmax("softmax", x, axis, mask, lengths, where, dtype, in_place, attributes)
+
+
+def log_softmax(
+    x,
+    axis=-1,
+    where=None,
+    *,
+    mask=None,
+    lengths=None,
+    scale=1.0,
+    causal=False,
+    causal_offset=0,
+    masked_rows="nan",
+    dtype=None,
+    in_place=False,
+):
+    """jax.nn.log_softmax; the arguments are softmax's."""
+    attributes = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
+    attributes["masked_rows"] = masked_rows
+    return _softmax("log_softmax", x, axis, mask, lengths, where, dtype, in_place, attributes)
+
+
+# ---- dropout -------------------------------------------------------------------------------------
+
+_MASKS = {None: None, "bits": "uint32", "bytes": "bool"}
+
+
+@functools.partial(jax.jit, static_argnums=0, inline=True)
+def _call_with_key(config, key, inputs):
+    return _call(config, {**inputs, **words_of(key)})
+
+
+def _draw(op, key, inputs, attributes, asked, spec=None, *, shape=None, size=None, in_place=False):
+    """An operator that draws, for the whole of `inputs["x"]` or for a shard of it."""
+    inputs = {name: value for name, value in inputs.items() if value is not None}
+    seed = seed_of(key)
+    attributes = {**attributes, **seed}
+    rest = {"shape": shape, "size": size, "in_place": (("y", "x"),) if in_place else ()}
+    if spec is None:
+        settings = config(op, attributes, asked, **rest)
+        return _call(settings, inputs) if seed else _call_with_key(settings, key, inputs)
+    words = {} if seed else words_of(key)
+    shards = Shards(shape or inputs["x"].shape, spec, attributes.get("shared_axes", ()))
+    attributes["global_shape"] = shards.global_shape
+    if attributes.get("layout", "contiguous") == "contiguous" and shards.in_blocks:
+        offset = shards.offset(shards.index(), words.get("offset_tensor"))
+        words = {**words, "offset_tensor": offset}
+        return _call(config(op, attributes, asked, **rest), {**inputs, **words})
+    # Shards that begin inside a block: each has a program of its own.
+    branches = [
+        functools.partial(_call, config(op, {**attributes, "start": start}, asked, **rest))
+        for start in shards.starts
+    ]
+    return jax.lax.switch(shards.index(), branches, {**inputs, **words})
+
+
+def _check_mask(mask):
+    if mask not in _MASKS:
+        raise ValueError(f"mask: expected 'bits', 'bytes' or None; got {mask!r}")
+    return _MASKS[mask]
+
+
+def _drop_attributes(x, rate, deterministic, broadcast_dims, mode, subsequence, offset):
+    return {
+        "p": rate,
+        "training": not deterministic,
+        "mode": mode,
+        "shared_axes": tuple(d % x.ndim for d in broadcast_dims),
+        "subsequence": subsequence,
+        "offset": offset,
+    }
+
+
+def dropout(
+    key,
+    x,
+    rate=0.5,
+    *,
+    deterministic=False,
+    broadcast_dims=(),
+    mode="upscale_in_train",
+    mask=None,
+    spec=None,
+    subsequence=0,
+    offset=0,
+    in_place=False,
+):
+    """Drops each element of x with probability `rate` and scales the others with 1 / (1 - rate).
+
+    key: a JAX key, or an int for a seed; not read if deterministic (then x comes back as it is).
+    broadcast_dims: axes along which all elements share one draw, as flax's. mask: what the backward pass
+    reads: None, nothing is stored and the mask is drawn again; "bits", an eighth of a byte an element;
+    "bytes". All give the same gradients, of every order. offset: words of the sequence to skip, a multiple
+    of 4. in_place: softmax's.
+    """
+    x = jnp.asarray(x)
+    attributes = _drop_attributes(
+        x, rate, deterministic, broadcast_dims, mode, subsequence, offset
+    )
+    asked = {"mask": _check_mask(mask)}
+    return _draw("dropout", key, {"x": x}, attributes, asked, spec, in_place=in_place)["y"]
+
+
+def bitmask_dropout(key, x, rate=0.5, *, mask="bits", **more):
+    """(dropout(key, x, rate), its mask): uint32 of ceil(n / 32), element e is bit e % 32 of word e // 32,
+    1 = kept; or, with mask="bytes", bool of x's shape. The rest is dropout's."""
+    x = jnp.asarray(x)
+    if _check_mask(mask) is None:
+        raise ValueError("mask: expected 'bits' or 'bytes'; got None")
+    spec = more.pop("spec", None)
+    arguments = {"deterministic": False, "broadcast_dims": (), "mode": "upscale_in_train"}
+    arguments.update(subsequence=0, offset=0)
+    unknown = set(more) - set(arguments)
+    if unknown:
+        raise TypeError(f"bitmask_dropout has no argument {unknown.pop()}")
+    attributes = _drop_attributes(x, rate, **{**arguments, **more})
+    outputs = _draw("dropout", key, {"x": x}, attributes, {"mask": _MASKS[mask]}, spec)
+    return outputs["y"], outputs["mask"]
+
+
+def bias_dropout_residual(
+    key,
+    x,
+    bias=None,
+    residual=None,
+    rate=0.5,
+    *,
+    deterministic=False,
+    mode="upscale_in_train",
+    mask=None,
+    spec=None,
+    subsequence=0,
+    offset=0,
+):
+    """dropout(x + bias) + residual in one pass. bias: of x's last dimension, or of x's shape; residual:
+    of x's shape. The rest is dropout's."""
+    x = jnp.asarray(x)
+    attributes = _drop_attributes(x, rate, deterministic, (), mode, subsequence, offset)
+    inputs = {"x": x, "bias": bias, "residual": residual}
+    asked = {"mask": _check_mask(mask)}
+    return _draw("bias_dropout_residual", key, inputs, attributes, asked, spec)["y"]
+
+
+def softmax_dropout(
+    key,
+    x,
+    rate=0.5,
+    axis=-1,
+    *,
+    deterministic=False,
+    mode="upscale_in_train",
+    where=None,
+    mask=None,
+    lengths=None,
+    scale=1.0,
+    causal=False,
+    causal_offset=0,
+    masked_rows="nan",
+    spec=None,
+    subsequence=0,
+    offset=0,
+):
+    """dropout(key, softmax(x), rate) in one pass, bit for bit: what attention does with its scores. mask,
+    lengths and the rest are softmax's. The backward pass keeps the probabilities and draws the dropout's
+    mask again."""
+    rows = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
+    rows["masked_rows"] = masked_rows
+    inputs, rows = _rows(x, axis, mask, lengths, where, rows)
+    drop = _drop_attributes(inputs["x"], rate, deterministic, (), mode, subsequence, offset)
+    asked = {"dropout_mask": None}
+    return _draw("softmax_dropout", key, inputs, {**rows, **drop}, asked, spec)["y"]
+
+
+# ---- random numbers ------------------------------------------------------------------------------
+
+
+def philox_words(key, shape, *, spec=None, **attributes):
+    """Random uint32 of a shape: those that dropout of this shape draws. Attributes are the operator's:
+    subsequence, offset, layout, ..."""
+    return _draw("philox_words", key, {}, attributes, {}, spec, shape=tuple(shape))["words"]
+
+
+def uniform(key, shape, *, spec=None, **attributes):
+    """Random float32 in (0, 1] of a shape, the numbers of curand_uniform; the rest is philox_words'."""
+    return _draw("uniform", key, {}, attributes, {}, spec, shape=tuple(shape))["out"]
+
+
+def random_projection(key, x, k, s=3.0, **attributes):
+    """The rows of x, its last axis, in k dimensions, their distances kept: x times a sparse matrix that is
+    drawn from the key as it is used. The same key is the same matrix."""
+    outputs = _draw("random_projection", key, {"x": jnp.asarray(x)}, {"s": s, **attributes}, {}, size=k)
+    return outputs["y"]
+
+
+# ---- loss scaling --------------------------------------------------------------------------------
+
+
+def check_finite_and_unscale(tree, scale, check="output"):
+    """(tree with every array times 1 / scale, found_inf): one call for all arrays of a tree, whose types
+    may differ. scale: float32 of one element; found_inf: bool of its shape. The arrays are written in
+    place where XLA may (inside jit, or donated)."""
+    leaves, structure = jax.tree.flatten(tree)
+    scale = jnp.asarray(scale)
+    if not leaves:
+        return tree, jnp.zeros(scale.shape, bool)
+    settings = config(
+        "check_finite_and_unscale", {"check": check}, in_place=(("out", "x"),)
+    )
+    outputs = _call(settings, {"x": leaves, "scale": scale})
+    return jax.tree.unflatten(structure, outputs["out"]), outputs["found_inf"]
+
+
+def update_loss_scaling(tree, found_inf, scale, good_steps, bad_steps, **attributes):
+    """A step of dynamic loss scaling: (tree, or zeros if found_inf; scale, good_steps, bad_steps). The
+    attributes are the operator's: incr_every_n_steps, incr_ratio, ..."""
+    leaves, structure = jax.tree.flatten(tree)
+    state = {"scale": scale, "good_steps": good_steps, "bad_steps": bad_steps}
+    over = (("out", "x"), *((f"{name}_out", name) for name in state))
+    settings = config("update_loss_scaling", attributes, in_place=over)
+    inputs = {"x": leaves, "found_inf": found_inf, **state}
+    outputs = _call(settings, jax.tree.map(jnp.asarray, inputs))
+    tree = jax.tree.unflatten(structure, outputs["out"])
+    return tree, *(outputs[f"{name}_out"] for name in state)
+
+
+def _for_arrays(plan, inputs, asked, attributes, size, shape):
+    """twinops.dropout(x) and the others, where x is a JAX array."""
+    op = plan.op
+    names = [a.name for a in op.inputs]
+    given = {n: v for n, v in zip(names, inputs) if v is not None}
+    wants = {}
+    for output, want in zip(_outputs.outputs(op.name), asked):
+        if want is not None and not isinstance(want, str):
+            raise TypeError(f"{op.name}: {output.name}: JAX's arrays cannot be written")
+        wants[output.name] = want
+    values = {n: v for n, v in zip(op.attributes, attributes) if v is not None}
+    outputs = run(op.name, given, values, asked=wants, size=size, shape=shape)
+    results = [outputs.get(a.name) for a in op.outputs]
+    return results[0] if len(results) == 1 else tuple(results)
