@@ -16,7 +16,7 @@ def headline(softmax, dropout, lists):
     names = {"torch": "PyTorch", "triton": "Triton"}
 
     def shares(rows):
-        return {names.get(r["peer"], r["peer"]): float(r["share"]) for r in rows}
+        return {names.get(r["peer"], r["peer"]): float(r["share"]) for r in rows if r["share"]}
 
     bert = lists.where(list="bert_large", type="float16")[0]
     masks = {
