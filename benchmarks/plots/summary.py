@@ -27,7 +27,7 @@ def softmax(files):
     """Shares of the copy rate, medians over the lengths: an operator and a kind of type a line."""
     rows = []
     for data in files:
-        machine = data.about["machine"].split(";")[0].replace("NVIDIA ", "")
+        machine = data.about["machine"].replace("NVIDIA ", "").split(";")[0].split()[0]
         for operator in OPERATORS:
             for types, name in ((["float32"], "float32"), (["float16", "bfloat16"], "16 bits")):
 
