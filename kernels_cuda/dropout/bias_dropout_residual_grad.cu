@@ -1,9 +1,8 @@
-// The backward pass of bias_dropout_residual: dx as dropout_grad, and dbias from the stored dx.
+// The backward pass of bias_dropout_residual: dx as dropout_grad makes it, and dbias from the
+// stored dx.
 //
-// Where the fast path of dropout takes dx, both are made in one pass (bias_grad_kernel.cuh). Else
-// dx is read once more, most of it from the cache: chunks of 1024 rows, folded in half; a thread
-// holds 32 rows of a column, every 32nd of the chunk, so it folds the index's top five bits in
-// registers and the block the rest in shared memory (column_sums.cuh).
+// Where dx can take the contiguous kernel, one pass makes both (bias_grad_kernel.cuh). Otherwise
+// column_sums.cuh reads dx once more, most of it from the cache.
 #include "kernels_cuda/dropout/bias_grad_kernel.cuh"
 
 namespace twinops {

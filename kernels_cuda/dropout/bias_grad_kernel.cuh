@@ -1,18 +1,13 @@
 // The backward pass of bias_dropout_residual with its sum over rows, in one pass over memory.
 //
-// A block takes a chunk of 1024 rows by sixteen vectors of columns (256 bytes of a row; 512 of
-// float64). A thread makes 32 vectors of dx, rows 32 apart. Vectors of dy come into shared memory
-// on their own, eight ahead of the one in work, so that memory is kept busy while the block
-// computes. A thread folds the top five bits of the row (what waits, waits in shared memory: in
-// registers it left no room for two blocks a multiprocessor), the next four go over the block's
-// warps, the last over lanes. Memory: dy and the mask are read once, dx written once; a sum for
-// each chunk and column goes through scratch memory where there is more than one chunk, and a
-// second kernel, which is launched while the first one ends, adds them.
-//
-// On an H200, of the rate of a copy: 0.89 in 16 bits and 0.76 in float32 with a bit mask, 0.89 in
-// float32 drawn again, for 1024 rows of 65536; 0.77, 0.76 and 0.87 for 16384 rows of 1024, where
-// the second kernel and the few blocks count. Tried and left: vectors straight to registers, four
-// in flight, and 128 bytes of a row: 0.80, 0.74 and 0.82 for 1024 rows.
+// Memory: dy and the mask are read once, dx is written once. Vectors of dy come through shared
+// memory, eight ahead of the one in work. Where there is more than one chunk of rows, a sum for
+// each chunk and column goes through scratch memory to a second kernel, which is launched while
+// this one ends.
+// Order: numerics/fold.hpp over the rows. A block has a chunk of 1024 rows by 16 vectors of
+// columns; a thread has 32 rows of one vector, 32 rows apart. A thread folds the top five bits of a
+// row's index, the block's warps the next four, a warp's lanes the last.
+// Shapes and what was tried: docs/lab/random-cuda.md.
 #pragma once
 
 #include <cuda_pipeline_primitives.h>
@@ -26,10 +21,10 @@
 namespace twinops {
 
 inline constexpr int kGradThreads = 512, kGradSumWarps = kGradThreads / 32;
-inline constexpr int kGradRowVectors = 16;  // of a row
+inline constexpr int kGradRowVectors = 16;  // of a row, in a block
 inline constexpr int kGradSlots = kGradThreads / kGradRowVectors;
-inline constexpr int kGradThreadVectors = kFoldChunk / kGradSlots;  // vectors
-inline constexpr int kGradInFlight = 8;                             // of them on their way
+inline constexpr int kGradThreadVectors = kFoldChunk / kGradSlots;
+inline constexpr int kGradInFlight = 8;  // vectors of a thread
 static_assert(kGradThreadVectors == 32);
 
 struct BiasGradParams {
@@ -37,7 +32,7 @@ struct BiasGradParams {
   std::int64_t rows, columns, chunks;
 };
 
-// A vector of dx from a vector of dy; returns what was stored, in compute type.
+// Makes a vector of dx from a vector of dy, stores it, and returns what was stored in compute type.
 template <class T, MaskSource kSource, bool kOneHigh>
 __device__ __forceinline__ void grad_vector(const FlatDropout& work, const DropoutDraws& draws,
                                             std::int64_t vector, std::uint32_t bits,
@@ -63,8 +58,9 @@ __device__ __forceinline__ void grad_vector(const FlatDropout& work, const Dropo
   x.widen_to(v);
 }
 
-// The shared memory of a block: vectors of dy that are on their way, a ring for each thread, and
-// sums that wait for their neighbours.
+// The shared memory of a block: for each thread a ring of vectors of dy that are on their way, and
+// sums that wait for their neighbours. (In registers they leave no room for two blocks a
+// multiprocessor.)
 template <class T>
 struct GradShared {
   static constexpr int kElements = DropoutVector<T>::kElements;
@@ -72,7 +68,7 @@ struct GradShared {
   compute_t<T> waiting[3][kElements][kGradThreads];
 };
 
-// A thread's vectors of a chunk: rows 32 apart, in the order that makes them a tree of neighbours.
+// A thread's vectors of a chunk, 32 rows apart, in the order that folds neighbours first.
 template <class T, MaskSource kSource, bool kOneHigh>
 class GradColumn {
  public:
@@ -91,7 +87,7 @@ class GradColumn {
                                                 std::int64_t{kGradThreadVectors}));
   }
 
-  // Makes the vectors of dx; their fold.
+  // Makes the thread's vectors of dx and returns their fold in `sums`.
   __device__ __forceinline__ void fold(F (&sums)[kElements]) {
 #pragma unroll
     for (int n = 0; n < kGradInFlight; ++n) ask(n);
@@ -108,7 +104,7 @@ class GradColumn {
   }
 
  private:
-  // The n-th vector's number: bits reversed.
+  // The n-th vector in that order: n with its five bits reversed.
   __device__ static __forceinline__ int number(int n) {
     return static_cast<int>(__brev(static_cast<unsigned>(n)) >> 27);
   }
@@ -138,7 +134,7 @@ class GradColumn {
         if (n < kGradThreadVectors && is_there(n)) bits[i] = load_mask(vector(n));
     }
   }
-  // Not as what is read once: a sector of the mask is that of many blocks.
+  // Loaded through the cache: many blocks read from one sector of the mask.
   __device__ __forceinline__ std::uint32_t load_mask(std::int64_t vector) const {
     if (work_.source == DropoutWork::Source::bytes)
       return load_vector_mask<kElements>(work_.mask_in, true, vector);
@@ -147,7 +143,7 @@ class GradColumn {
     return __ldg(mask + vector / 2) >> (vector % 2 * 4) & 15u;
   }
 
-  // Vectors 4 group to 4 group + 3.
+  // The fold of vectors 4 group to 4 group + 3.
   __device__ __forceinline__ void fold_four(int group, const std::uint32_t (&bits)[4],
                                             F (&sums)[kElements]) {
     F first_half[kElements];
@@ -170,7 +166,7 @@ class GradColumn {
     }
   }
 
-  // Adds the fold of a group to those of its neighbours; after the last one `sums` is all of them.
+  // Adds the fold of a group to those of its neighbours. After the last group `sums` has them all.
   __device__ __forceinline__ void add(int group, F (&sums)[kElements]) {
 #pragma unroll
     for (int level = 0; level < 3; ++level) {
@@ -203,7 +199,7 @@ __global__ void __launch_bounds__(kGradThreads, sizeof(T) == 8 ? 1 : 2)
   TWINOPS_DYNAMIC_SHARED(memory);
   auto& shared = *reinterpret_cast<GradShared<T>*>(memory);
 #if __CUDA_ARCH__ >= 900
-  cudaTriggerProgrammaticLaunchCompletion();  // tree_sums_kernel may come, and wait
+  cudaTriggerProgrammaticLaunchCompletion();  // tree_sums_kernel may start and wait
 #endif
   const FlatDropout& work = params.dropout.work;
   const Sequence sequence = work.random.sequence();
@@ -226,7 +222,7 @@ __global__ void __launch_bounds__(kGradThreads, sizeof(T) == 8 ? 1 : 2)
 #pragma unroll
     for (int w = 0; w < kGradSumWarps; ++w)
       if (warp < kElements) of_warps[w] = shared.waiting[0][warp][w * 32 + lane];
-    __syncthreads();  // the next chunk writes there
+    __syncthreads();  // the next chunk overwrites `waiting`
     if (warp >= kElements) continue;
     F sum = fold_sixteen(of_warps);
     sum = sum + __shfl_down_sync(~0u, sum, kGradRowVectors);
@@ -264,7 +260,7 @@ void launch_bias_grad(const BiasGradParams& params, void* dbias, void* scratch,
   go(bias_grad_kernel<T, kSource, true>);
 }
 
-// Whether dx and dbias can be made in one pass.
+// Whether one pass can make dx and dbias.
 inline bool fits_bias_grad_kernel(const DropoutWork& work, const ColumnSums& s, int device) {
   bool fits =
       s.sums != nullptr && s.rows > 0 &&

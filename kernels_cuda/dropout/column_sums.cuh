@@ -1,4 +1,8 @@
-// The sum of each column of a matrix, in the order of numerics/fold.hpp over the rows.
+// The sum of each column of a matrix, over the rows in the order of numerics/fold.hpp.
+//
+// Memory: the matrix is read once. Sums of chunks of 1024 rows go through scratch memory where
+// there is more than one. Order: a thread has 32 rows of a column, 32 apart, and folds the top five
+// bits of a row's index in registers; the block folds the rest in shared memory.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +15,9 @@
 
 namespace twinops {
 
-inline constexpr int kSumColumns = 32;  // of a block, by 32 threads that share a column
+inline constexpr int kSumColumns = 32;  // of a block; 32 threads share a column
 
-// The sum of each chunk, to `partial`; where there is one chunk, the answer, to `sums`.
+// Writes the sum of each chunk to `partial`, or, where there is one chunk, the answer to `sums`.
 template <class T>
 __global__ void __launch_bounds__(1024)
     chunk_sums_kernel(const T* x, T* sums, compute_t<T>* partial, std::int64_t chunks,
@@ -52,7 +56,7 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// The fold of sixteen.
+// The fold of sixteen values.
 template <class F>
 __device__ __forceinline__ F fold_sixteen(const F (&s)[16]) {
   F v[8];
@@ -61,7 +65,7 @@ __device__ __forceinline__ F fold_sixteen(const F (&s)[16]) {
   return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
 }
 
-// Adds the sums of chunks; `partial` is what a kernel before it on the stream writes.
+// Adds the sums of chunks. `partial` is written by the kernel before it on the stream.
 inline constexpr int kTreeThreads = 64, kTreeInFlight = 16;
 template <class T>
 __global__ void __launch_bounds__(kTreeThreads)
@@ -96,7 +100,7 @@ void launch_tree_sums(const ColumnSums& s, std::int64_t chunks, const void* part
   config.gridDim = dim3(static_cast<unsigned>((s.columns + kTreeThreads - 1) / kTreeThreads));
   config.blockDim = dim3(kTreeThreads);
   config.stream = static_cast<cudaStream_t>(execution.stream);
-  // The launch need not wait for the kernel before; tree_sums_kernel does.
+  // The launch does not wait for the kernel before it; tree_sums_kernel itself does.
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;

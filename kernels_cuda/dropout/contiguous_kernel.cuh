@@ -1,10 +1,11 @@
-// The kernel of dropout, bias_dropout_residual and their backward passes for a tensor that lies in
-// one aligned run, as its operands do: the family's fast path.
+// Dropout, bias_dropout_residual and their backward passes for tensors that are contiguous and
+// aligned: the fast path of the family.
 //
-// Memory: x (bias, residual) is read once, y written once, the mask read or written once, 16 bytes
-// an access; a thread has two vectors in flight before it draws. Which words an element draws is a
-// function of its index alone (random/draw.cuh). Thread blocks with whole vectors only run code
-// without branches.
+// Memory: x (bias, residual) is read once, y is written once, the mask is read or written once, 16
+// bytes an access. A thread has two vectors in flight before it draws. Nothing is added up.
+// Which words an element draws is a function of its index alone (random/draw.cuh), so the grid's
+// size changes nothing. Thread blocks that hold whole vectors only run code without branches.
+// Unroll, block size and accesses: docs/lab/dropout-cuda.md.
 #pragma once
 
 #include "kernels_cuda/dropout/strided_octet.cuh"
@@ -16,22 +17,23 @@ namespace twinops {
 
 inline constexpr int kDropoutThreads = 128;
 
-// vector mod row; vectors are fewer than 2^32 on most calls.
+// vector mod row. Mostly both are below 2^32, for which division is shorter.
 __device__ inline std::int64_t column_of(std::int64_t vector, std::int64_t row) {
   if ((vector | row) >> 32 == 0)
     return static_cast<std::uint32_t>(vector) % static_cast<std::uint32_t>(row);
   return vector % row;
 }
 
-// A launch of the fast path. The round keys travel with it; with a seed on the device each warp
-// computes them, in uniform registers.
+// The parameters of a launch. The Philox round keys are among them; where the seed is on the
+// device, each warp computes them in uniform registers.
 struct DropoutParams {
   FlatDropout work;
   PhiloxKeys keys;
 };
 static_assert(sizeof(DropoutParams) <= kSmallParameters);
 
-// Groups of eight elements, and with those the bytes of a mask, with its padding.
+// How many octets there are: eight elements and their byte of the mask. A bit mask has padding up
+// to whole 32-bit words.
 __host__ __device__ constexpr std::int64_t dropout_octets(std::int64_t elements,
                                                           DropoutWork::Sink sink) {
   return sink == DropoutWork::Sink::bits ? (elements + 31) / 32 * 4 : (elements + 7) / 8;
@@ -47,8 +49,8 @@ __device__ DropoutDraws draws_of(const DropoutParams& params, const Sequence& se
           uniform_word(sequence.block), first, random.period};
 }
 
-// The vectors first, first + kDropoutThreads, ... With kWhole there are kVectors of them; else
-// there is one, if `whole`. Every thread of the warp calls it.
+// Takes vectors first, first + kDropoutThreads, ...: kVectors of them with kWhole, else one, if
+// `whole`. Every thread of the warp calls it.
 template <class T, MaskSource kSource, DropoutWork::Sink kSink, bool kSums, int kVectors,
           bool kWhole>
 __device__ __forceinline__ void dropout_vectors(const FlatDropout& work, const DropoutDraws& draws,
@@ -126,7 +128,7 @@ __global__ void __launch_bounds__(kDropoutThreads)
     return;
   }
 #pragma unroll 1
-  for (int k = 0; k < kUnroll; ++k) {  // the last elements, and the padding of the mask
+  for (int k = 0; k < kUnroll; ++k) {  // the last elements and the mask's padding
     const std::int64_t vector = tile + k * kDropoutThreads + threadIdx.x;
     const bool whole = vector < whole_vectors;
     dropout_vectors<T, kSource, kSink, kSums, 1, false>(work, draws, vector, whole);
@@ -135,7 +137,7 @@ __global__ void __launch_bounds__(kDropoutThreads)
   }
 }
 
-// Whether the fast path can take it: everything in one run, and aligned to its accesses.
+// Whether the call is contiguous and aligned to the kernel's accesses.
 template <class T>
 bool fits_contiguous_kernel(const DropoutWork& work) {
   const auto aligned = [](const void* p, std::uintptr_t bytes) {
@@ -171,7 +173,7 @@ void launch_contiguous(const DropoutWork& work, std::int64_t octets, cudaStream_
   } else if constexpr (kSource == MaskSource::contiguous) {
     if (work.random.seed_tensor == nullptr) return with_keys.template operator()<true>();
     with_keys.template operator()<false>();
-  } else {  // of the rarer layouts one kernel will do
+  } else {  // rarer layouts share one kernel
     with_keys.template operator()<false>();
   }
 }

@@ -1,7 +1,8 @@
-// Eight elements of dropout that lie in one run, where runs are too short for
-// dropout/rows_kernel.cuh: any layout, seeds, shards, memory that is not aligned. Operands are
-// found once for the eight, read 16 bytes at a time where they are aligned, and a Philox block is
-// drawn once for all that take words of it.
+// An octet of dropout whose eight elements lie in one contiguous run, where runs are too short for
+// rows_kernel.cuh: any layout, seeds, shards, unaligned memory.
+//
+// Memory: operands are located once for the octet and read 16 bytes at a time where they are
+// aligned. A Philox block is drawn once for all elements that take words of it.
 #pragma once
 
 #include "kernels_cuda/dropout/strided_octet.cuh"
@@ -9,7 +10,7 @@
 
 namespace twinops {
 
-// Which of the eight are kept.
+// Which of the eight elements are kept: bit j for element j.
 __device__ __forceinline__ std::uint32_t kept_of_octet(const DropoutWork& work,
                                                        const Sequence& sequence, std::int64_t octet,
                                                        const ElementCursor& at) {
@@ -36,7 +37,7 @@ __device__ __forceinline__ std::uint32_t kept_of_octet(const DropoutWork& work,
   return bits;
 }
 
-// Elements [8 octet, 8 octet + 8), if they lie in one run; returns whether they do.
+// Takes elements [8 octet, 8 octet + 8) if they lie in one contiguous run. Returns whether they do.
 template <class T>
 __device__ __forceinline__ bool dropout_contiguous_octet(const DropoutWork& work,
                                                          const Sequence& sequence,

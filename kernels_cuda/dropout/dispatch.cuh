@@ -1,16 +1,10 @@
-// The kernels of dropout, bias_dropout_residual and their backward passes.
+// Which kernel takes a call of dropout, bias_dropout_residual or their backward passes.
 //
-// Memory: x (bias, residual) is read once, y written once, the mask read or written once, 16 bytes
-// an access; a thread has two vectors in flight before it draws. Nothing depends on the grid: which
-// words an element draws is a function of its index alone (random/draw.cuh). Words are compared as
-// integers with a threshold, and thread blocks with whole vectors only run code without branches.
-// Tried and slower, on an H200: streaming accesses (ld.cs, st.cs) by a tenth; one vector a thread
-// by a seventh; four vectors, or blocks of 256 threads, by 0.02 to 0.04.
-//
-// What the fast path does not take (strides, shards along an inner axis, a seed a row, unaligned
-// memory) goes row by row where its innermost axis lies in long runs (dropout/rows_kernel.cuh);
-// else eight elements a thread: at once where they lie in one run (dropout/contiguous_octet.cuh),
-// else one by one.
+// - contiguous_kernel.cuh: tensors that are contiguous and aligned.
+// - rows_kernel.cuh: an innermost axis of long contiguous runs, as with a seed a row, shards along
+// an inner axis, views and unaligned memory.
+// - The kernel below: the rest, an octet of elements a thread, at once where the octet is
+// contiguous (contiguous_octet.cuh), else one by one (strided_octet.cuh).
 #pragma once
 
 #include <algorithm>
@@ -35,8 +29,8 @@ __global__ void __launch_bounds__(kDropoutThreads)
       dropout_strided_octet<T>(work, sequence, octet);
 }
 
-// Launches for elements of type T. kForward: the mask may be stored and is not read; else the
-// reverse.
+// Launches for elements of type T. kForward: the mask may be stored and is not read; otherwise it
+// may be read and is not stored. kSums: there may be a bias and a residual.
 template <class T, bool kForward, bool kSums>
 void launch_dropout(const DropoutWork& work, cudaStream_t stream) {
   using Source = DropoutWork::Source;

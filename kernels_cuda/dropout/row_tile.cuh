@@ -1,4 +1,5 @@
-// A part of a row, which a warp goes along in vectors: its operands, its draws, its mask.
+// A tile: a warp's part of a row, taken vector by vector. Its operands, its draws and its part of
+// the mask.
 #pragma once
 
 #include "kernels_cuda/dropout/unaligned_io.cuh"
@@ -9,14 +10,14 @@ namespace twinops {
 
 inline constexpr int kDropoutInFlight = 2;  // vectors that a thread has in flight
 
-// A warp's part of a row.
+// Where a tile lies.
 struct DropoutTile {
-  std::int64_t begin;                           // its first element, a multiple of eight
+  std::int64_t begin;                           // logical index, a multiple of eight
   std::uint32_t elements;                       // a multiple of eight
-  std::int64_t offset[DropoutWork::kOperands];  // of its first element
+  std::int64_t offset[DropoutWork::kOperands];  // of the first element
 };
 
-// Where a tile's draws begin. `skip`: words of the first group of four that are before it.
+// Where a tile's draws begin. `skip`: words before it in its first group of four.
 template <MaskSource kSource>
 struct TileDraws {
   DropoutDraws draws;
@@ -31,7 +32,9 @@ struct TileDraws {
     skip = kSource == MaskSource::triton ? 0 : static_cast<std::uint32_t>(e % 4);
   }
 
-  // What is kept of vectors vector, vector + 32, ... of the tile. All lanes call it.
+  // Which elements of vectors vector, vector + 32, ... are kept. Where draws begin inside a group
+  // of four, it shifts these bits between lanes, not the words, and draws one group more. All lanes
+  // call it.
   template <int kElements>
   __device__ __forceinline__ void keep(const KeepRange& range, std::uint32_t vector,
                                        std::uint32_t (&bits)[kDropoutInFlight]) const {
@@ -60,7 +63,7 @@ struct TileDraws {
   }
 };
 
-// A tile's part of a mask. A mask of bytes may begin anywhere.
+// A tile's part of a mask. A byte mask may begin at any address.
 template <int kElements>
 struct TileMask {
   std::uint8_t* begin;
@@ -80,7 +83,7 @@ struct TileMask {
       bits |= static_cast<std::uint32_t>(begin[vector * kElements + j] != 0) << j;
     return bits;
   }
-  // `whole`: there is such a vector. All lanes call it.
+  // `whole`: the tile has such a vector. All lanes call it.
   __device__ __forceinline__ void store(std::uint32_t vector, bool whole,
                                         std::uint32_t bits) const {
     if (!bytes) return store_vector_mask<kElements, false>(begin, vector, whole, bits);
@@ -91,7 +94,7 @@ struct TileMask {
   }
 };
 
-// The operands of a tile, and its vectors that are in flight.
+// The operands of a tile, and its vectors in flight.
 template <class T, MaskSource kSource, bool kUnaligned, bool kSums>
 class TileVectors {
  public:

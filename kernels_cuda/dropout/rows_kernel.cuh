@@ -1,22 +1,13 @@
-// Dropout where the tensor is not one aligned piece, but lies in long runs: rows of a matrix with a
-// seed each, a shard along an inner axis, views, memory that is not aligned.
+// Dropout of tensors whose innermost axis lies in long contiguous runs, called rows here: a seed a
+// row, a shard along an inner axis, views, unaligned memory.
 //
-// A row is what the innermost axis walks. A warp takes a tile of a row, about a thousand elements:
-// where its operands lie, its seed's round keys and where its draws begin are found once, in
-// uniform registers. Then it goes along the row in vectors, two in flight a thread. Tiles begin and
-// end at multiples of eight logical elements, so that bytes of mask are whole; the eight elements
-// that two rows share (rows of a length that is no multiple of eight) and the mask's padding are
-// taken by warps of their own, a lane an element.
-//
-// Memory that is not aligned is read and written in aligned words of 16 bytes that are shifted in
-// registers (dropout/unaligned_io.cuh). Draws that do not begin at a multiple of four shift the
-// bits of what is kept, not the words: one bit an element goes from lane to lane, and a warp draws
-// one group of four more for two vectors.
-//
-// On an H200, 2^28 elements, of the rate of a copy: 0.84 to 0.85 in 16 bits and 0.90 in float32
-// with a seed a row of 1024 or a shard of 1024 columns, 0.66 and 0.86 where both tensors are
-// unaligned (0.86 in 16 bits where a bit mask is read): instructions are the limit. Tried and no
-// faster: registers cut to 48, so that ten blocks fit a multiprocessor; three vectors in flight.
+// A warp takes a tile of a row, about a thousand elements. Offsets, round keys and where the draws
+// begin are found once for a tile, in uniform registers. Tiles begin and end at multiples of eight
+// logical elements, so that they hold whole bytes of a bit mask. Octets that two rows share, and
+// the mask's padding, are boundary octets and go to warps of their own, a lane an element.
+// Memory: as in contiguous_kernel.cuh; unaligned memory in aligned words of 16 bytes that are
+// shifted in registers (unaligned_io.cuh).
+// Rates and what was tried: docs/lab/dropout-cuda.md#rows.
 #pragma once
 
 #include <algorithm>
@@ -27,12 +18,13 @@
 namespace twinops {
 
 inline constexpr int kDropoutRowThreads = 128, kDropoutRowWarps = kDropoutRowThreads / 32;
-inline constexpr std::int64_t kDropoutTile = 4096;  // elements of a warp, at most
+inline constexpr std::int64_t kDropoutTile = 4096;  // elements, at most
 inline constexpr std::int64_t kDropoutRowLeast =
-    96;  // columns; below, dropout/contiguous_octet.cuh
-inline constexpr std::int64_t kDropoutManyTiles = 8192;  // that keep a large GPU busy
+    96;  // columns; shorter rows go to contiguous_octet.cuh
+inline constexpr std::int64_t kDropoutManyTiles = 8192;  // enough to keep a large GPU busy
 
-// n / d for n < 2^31 by a multiplication.
+// n / d for n < 2^31 by a multiplication. Unlike FastDivide it takes d = 1, which is the usual
+// number of tiles of a row.
 struct DropoutDivisor {
   std::uint32_t factor, shift;
 
@@ -50,11 +42,11 @@ struct DropoutRowsParams {
   DropoutWork work;
   std::int64_t columns;
   std::uint32_t rows, tiles_of_row, tiles, tile_elements;
-  std::int64_t boundary_octets;  // bytes of mask, with its padding, that no tile has
+  std::int64_t boundary_octets;  // of elements that no tile has, or of padding
   DropoutDivisor by_tiles, by_size[kMaxAxes];
 };
 
-// Tile number `tile`: one division for the row, one more for each axis beyond two.
+// Locates tile number `tile`: one division for the row, one more for each axis beyond two.
 template <bool kSums>
 __device__ __forceinline__ DropoutTile place_of_tile(const DropoutRowsParams& params,
                                                      std::uint32_t tile) {
@@ -86,13 +78,14 @@ __device__ __forceinline__ DropoutTile place_of_tile(const DropoutRowsParams& pa
   return t;
 }
 
-// Octets of eight elements, by eight lanes each: of a lane first, first + 4, ... before end.
+// Octets for eight lanes each: a lane takes part in first, first + 4, ... before end.
 struct DropoutOctets {
   std::int64_t first, end;
   std::uint32_t steps;  // of the warp
 };
 
-// What no tile has: eight elements that lie in two rows or end the tensor, and padding of the mask.
+// Boundary octet number `boundary`: one that two rows share or that ends the tensor, then the
+// mask's padding.
 __device__ inline DropoutOctets dropout_boundary_octets(const DropoutRowsParams& params,
                                                         std::int64_t boundary) {
   const std::int64_t ends = params.columns % 8 != 0 ? std::int64_t{params.rows} : 0;
@@ -102,8 +95,8 @@ __device__ inline DropoutOctets dropout_boundary_octets(const DropoutRowsParams&
   return {octet, boundary < params.boundary_octets ? octet + 1 : 0, 1};
 }
 
-// A tile by vectors; or what is left of it for others, where the upper half of its blocks' numbers
-// is not the same.
+// Takes a tile vector by vector. Returns no octets, or all of the tile's where the upper half of
+// the Philox counter changes within it.
 template <class T, MaskSource kSource, bool kUnaligned, bool kSums>
 __device__ __forceinline__ DropoutOctets dropout_tile(const DropoutRowsParams& params,
                                                       const Sequence& sequence,
@@ -149,7 +142,8 @@ __global__ void __launch_bounds__(kDropoutRowThreads)
   }
 }
 
-// Whether what the innermost axis walks lies in runs, and draws follow one another along it.
+// Whether every operand is contiguous along the innermost axis, and draw indexes follow one another
+// there.
 inline bool has_contiguous_runs(const DropoutWork& work) {
   const auto& layout = work.layout;
   if (layout.rank == 0 || layout.size[layout.rank - 1] < 8) return false;
@@ -162,7 +156,7 @@ inline bool has_contiguous_runs(const DropoutWork& work) {
            (work.random.seeds == nullptr || step(DropoutWork::kRow) == 0)));
 }
 
-// Whether every eight logical elements that begin at a multiple of eight are aligned in memory.
+// Whether all octets are aligned in memory.
 template <class T>
 bool dropout_rows_are_aligned(const DropoutWork& work) {
   const auto& layout = work.layout;
@@ -177,7 +171,7 @@ bool dropout_rows_are_aligned(const DropoutWork& work) {
          aligned(work.bias, DropoutWork::kBias) && aligned(work.residual, DropoutWork::kResidual);
 }
 
-// Launches the kernel, where it can take the tensor; returns whether it did.
+// Launches the kernel if it can take the call. Returns whether it did.
 template <class T, bool kSums>
 bool launch_dropout_rows(const DropoutWork& work, std::int64_t octets, cudaStream_t stream) {
   const auto& layout = work.layout;
@@ -220,7 +214,7 @@ bool launch_dropout_rows(const DropoutWork& work, std::int64_t octets, cudaStrea
       go.template operator()<MaskSource::contiguous, false>();
     else
       go.template operator()<MaskSource::contiguous, true>();
-  } else if (work.random.layout == RandomLayout::strided) {  // of the rarer layouts one will do
+  } else if (work.random.layout == RandomLayout::strided) {  // rarer layouts share one kernel
     go.template operator()<MaskSource::strided, true>();
   } else {
     go.template operator()<MaskSource::triton, true>();

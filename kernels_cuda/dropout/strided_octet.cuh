@@ -1,5 +1,5 @@
-// Eight elements of dropout and their byte of mask, one element after the other: what the family's
-// fast path does not take.
+// An octet of dropout, eight elements and their byte of the mask, one element after the other: for
+// what the other kernels do not take.
 #pragma once
 
 #include "kernels_cuda/common/launch.cuh"
@@ -7,8 +7,8 @@
 
 namespace twinops {
 
-// Where an element's operands lie, and how many elements are left along the innermost axis, it
-// included.
+// The offsets of an element's operands, and how many elements are left along the innermost axis,
+// this one included.
 struct ElementCursor {
   static constexpr int kOperands = DropoutWork::kOperands;
   std::int64_t offset[kOperands] = {}, left = 0;
@@ -33,7 +33,7 @@ struct ElementCursor {
       for (int k = 0; k < kOperands; ++k) offset[k] += index * layout.stride[k][axis];
     }
   }
-  // The next element, which is on the same axis.
+  // Steps to the next element along the innermost axis.
   __device__ void advance(const DropoutWork& work) {
     --left;
 #pragma unroll
@@ -41,7 +41,8 @@ struct ElementCursor {
   }
 };
 
-// Element i, which lies at `at`: whether it is kept. Its byte of mask, but not its bit, is written.
+// Takes element i, whose operands lie at `at`. Writes its byte of a byte mask, but not its bit of a
+// bit mask. Returns whether it is kept.
 template <class T>
 __device__ __forceinline__ bool dropout_element(const DropoutWork& work, const Sequence& sequence,
                                                 std::int64_t i, const ElementCursor& at,
@@ -73,7 +74,7 @@ __device__ __forceinline__ bool dropout_element(const DropoutWork& work, const S
   return kept;
 }
 
-// Elements [8 octet, 8 octet + 8) and their byte of mask, one by one, wherever they lie.
+// Takes elements [8 octet, 8 octet + 8) and their byte of the mask, wherever they lie.
 template <class T>
 __device__ void dropout_strided_octet(const DropoutWork& work, const Sequence& sequence,
                                       std::int64_t octet) {
@@ -113,8 +114,8 @@ __device__ __forceinline__ void dropout_octet_of_lanes(const DropoutWork& work,
     static_cast<std::uint8_t*>(work.mask_out)[octet] = static_cast<std::uint8_t>(bits);
 }
 
-// The same where elements and draws follow one another. A loop of few registers: it ends the fast
-// path, whose vectors need them.
+// The same for contiguous tensors whose draws follow one another. A loop of few registers, because
+// contiguous_kernel.cuh, which ends with it, needs them for its vectors.
 template <class T>
 __device__ void dropout_flat_octet(const FlatDropout& work, const Sequence& sequence,
                                    std::int64_t octet) {

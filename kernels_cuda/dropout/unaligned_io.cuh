@@ -1,14 +1,14 @@
-// Runs of elements that begin at any multiple of an element's size, read and written by a warp in
-// aligned words of 16 bytes. How far a run begins beyond such a word, its shift, is the same for
-// all of the warp's vectors. Every word that is read holds a byte of the run; bytes of one word
-// that belong to others are never written.
+// Contiguous runs that begin at any element, read and written by a warp in aligned words of 16
+// bytes. The distance of a run's begin from such a word, its shift, is the same for all vectors of
+// the run. Every word that is read holds a byte of the run; bytes outside the run are never
+// written.
 #pragma once
 
 #include "kernels_cuda/dropout/vector.cuh"
 
 namespace twinops {
 
-// Bytes `shift` to shift + 16 kWords - 1 of 16 kWords + 16; 0 <= shift < 16.
+// to = bytes [shift, shift + 16 kWords) of w, which has 16 kWords + 16; 0 <= shift < 16.
 template <class T, int kWords>
 __device__ __forceinline__ void shift_bytes(std::uint32_t (&w)[4 * kWords + 4], std::uint32_t shift,
                                             std::uint32_t (&to)[4 * kWords]) {
@@ -32,7 +32,7 @@ __device__ __forceinline__ uint4 joined_word(const std::uint32_t* from) {
   return make_uint4(from[0], from[1], from[2], from[3]);
 }
 
-// A run that is read. Without kShifted it begins at an aligned word.
+// Reads a run. Without kUnaligned it begins at an aligned word.
 template <class T, bool kUnaligned>
 struct UnalignedReader {
   static constexpr int kWords = DropoutVector<T>::kWords;
@@ -50,7 +50,7 @@ struct UnalignedReader {
       shift = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(at)) & 15u;
     words = reinterpret_cast<const uint4*>(at - shift);
   }
-  // Vector `vector` of the run, as it lies in memory.
+  // The aligned words that hold vector number `vector`.
   __device__ __forceinline__ void load(std::uint32_t vector, Raw& raw) const {
     const uint4* at = words + vector * kWords;
 #pragma unroll
@@ -74,15 +74,15 @@ struct UnalignedReader {
   }
 };
 
-// A run that is written, vector after vector: lane i vectors i, i + 32, ... A word that two vectors
-// share is stored by the later one's lane, which has the earlier vector by a shuffle; what lies in
-// the run's first and last word goes element by element.
+// Writes a run: lane i writes vectors i, i + 32, ... A word that two vectors share is stored by the
+// lane of the later one, which gets the earlier vector by a shuffle. The run's first and last word
+// are written element by element.
 template <class T, bool kUnaligned>
 struct UnalignedWriter {
   static constexpr int kWords = DropoutVector<T>::kWords, kElements = DropoutVector<T>::kElements;
   char* begin;  // of the run
   std::uint32_t shift = 0;
-  uint4 before = {};  // the last word of this lane's vector before
+  uint4 before = {};  // the last word of this lane's previous vector
 
   __device__ UnalignedWriter(void* memory, std::int64_t element)
       : begin(static_cast<char*>(memory) + element * static_cast<std::int64_t>(sizeof(T))) {
@@ -90,7 +90,7 @@ struct UnalignedWriter {
       shift = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(begin)) & 15u;
   }
 
-  // Stores vector number `vector` of `vectors`, if there is such a one. All lanes call it.
+  // Stores vector number `vector`, if there are so many. All lanes call it.
   __device__ __forceinline__ void store(std::uint32_t vector, std::uint32_t vectors,
                                         const DropoutVector<T>& p) {
     auto* const to = reinterpret_cast<uint4*>(begin - shift) + vector * kWords;

@@ -1,6 +1,6 @@
-// Vectors: what one thread of the family's fast path owns at a time. Eight elements of a 16-bit
-// type, so that it writes a whole byte of the mask; four of float32, whose neighbour's four bits
-// come by a shuffle; four of float64, in two accesses.
+// What one thread of dropout's kernels owns at a time: a vector of eight elements of a 16-bit type,
+// which has a whole byte of a bit mask, or of four elements of float32 or float64, whose
+// neighbour's four bits come by a shuffle.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -49,8 +49,8 @@ __device__ void DropoutVector<T>::narrow_from(const compute_t<T> (&v)[kElements]
   }
 }
 
-// The bits of a vector's elements in a mask in memory, and the reverse. `whole`: the vector has all
-// its elements. Every thread of the warp calls store_vector_mask.
+// Loads and stores the mask's bits of a vector's elements. `whole`: the vector has all its
+// elements. Every thread of the warp calls store_vector_mask.
 template <int kElements>
 __device__ std::uint32_t load_vector_mask(const void* mask, bool bytes, std::int64_t vector) {
   if (!bytes) {
@@ -73,7 +73,7 @@ __device__ void store_vector_mask(void* mask, std::int64_t vector, bool whole, s
       static_cast<std::uint32_t*>(mask)[vector] = static_cast<std::uint32_t>(ones);
   } else if (kElements == 8) {
     if (whole) static_cast<std::uint8_t*>(mask)[vector] = static_cast<std::uint8_t>(bits);
-  } else {  // vectors go by pairs, an even lane and the next; both are whole, or neither
+  } else {  // two lanes share a byte; both vectors are whole, or neither
     const std::uint32_t upper = __shfl_down_sync(~0u, bits, 1);
     if (whole && vector % 2 == 0)
       static_cast<std::uint8_t*>(mask)[vector / 2] = static_cast<std::uint8_t>(bits | upper << 4);

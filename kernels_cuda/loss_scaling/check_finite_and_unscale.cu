@@ -1,5 +1,6 @@
-// Memory: each element is read once and written once, 16 bytes at a time. Order: none. One launch
-// for each element type of the list; nothing but the launch, so a captured graph reads scale anew.
+// Memory: each element is read once and written once, 16 bytes an access. Nothing is added up.
+// There is one launch for each element type and nothing else, so a captured graph reads `scale`
+// anew.
 #include "kernels_cuda/kernel.hpp"
 #include "kernels_cuda/loss_scaling/multi_tensor_launch.cuh"
 #include "kernels_cuda/loss_scaling/scalars.cuh"

@@ -1,10 +1,9 @@
-// A list of tensors in one launch. Memory is walked in vectors of 16 bytes, aligned as the tensor's
-// own memory is; `starts[i]` is the number of vectors before tensor i. Pointers, starts and edges
-// travel by value in the kernel's parameters, so there is no copy and nothing that a captured graph
-// could outlive.
+// One launch over many tensors: multi_tensor_kernel and its parameters.
 //
-// Tried on an H200 and left: 2 or 8 vectors in flight a thread instead of 4 (BERT-large in float16
-// 0.90 and 0.93 of the copy rate instead of 0.98), streaming hints on loads and stores (0.96).
+// Memory: elements are read and written in vectors of 16 bytes, aligned as a tensor's own memory
+// is. Pointers travel by value in the kernel's parameters, so there is no copy and nothing that a
+// captured graph could outlive.
+// Vectors in flight and what was tried: docs/lab/loss-scaling-cuda.md#long-lists.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +18,9 @@ inline constexpr int kVectorElements = kVectorBytes / static_cast<int>(sizeof(T)
 
 // What is special about a tensor's first and last vector, in 16 bits.
 struct TensorEnds {
-  // Elements of the first vector that lie before the tensor; elements of the last vector that are
-  // the tensor's; x and out do not lie equally in their vectors, so that elements move one by one.
+  // head: elements of the first vector that lie before the tensor. tail: elements of the last
+  // vector that are the tensor's. misaligned: x and out lie differently in their vectors, so that
+  // elements move one by one.
   __host__ __device__ static constexpr TensorEnds of(int head, int tail, bool misaligned) {
     return {static_cast<std::uint16_t>(head | tail << 4 | (misaligned ? 1 << 15 : 0))};
   }
@@ -35,15 +35,15 @@ inline constexpr int kMultiTensorBuckets = 512;
 inline constexpr std::uint32_t kSingleVectorMost =
     kMultiTensorBuckets * kMultiTensorThreads;  // a bucket for each block
 
-// Bytes holds, for m tensors: x[m], out[m] (the same place as x where every tensor is in place),
-// starts[m + 1], edges[m]. Pointers are those of element -head. Blocks are counted in buckets of
-// 2^bucket_shift; first_member[b] is the tensor that bucket b begins in, so that a block finds its
-// own tensors in few steps, mostly none.
+// The parameters for m tensors. `bytes` holds x[m], out[m] (the same place as x if every tensor is
+// in place), start[m + 1] (the number of vectors before each tensor), ends[m]. Pointers are those
+// of element -head. Blocks are counted in buckets of 2^bucket_shift blocks; first_tensor[b] is the
+// tensor that bucket b begins in, so that a block finds its tensors in few steps.
 template <int Bytes>
 struct MultiTensorArgs {
   std::uint32_t tensors;
   std::uint32_t vectors;
-  std::uint16_t out_at, starts_at, ends_at;  // offsets into bytes
+  std::uint16_t out_at, starts_at, ends_at;  // offsets into `bytes`
   std::uint16_t bucket_shift;
   std::uint16_t first_tensor[kMultiTensorBuckets + 1];
   alignas(8) unsigned char bytes[Bytes];
@@ -62,7 +62,7 @@ struct MultiTensorArgs {
   }
 };
 
-// The last i of [low, high] with start(i) <= vector; start(low) is.
+// The last i of [low, high] with start(i) <= vector; start(low) <= vector must hold.
 template <class Start>
 __host__ __device__ inline std::uint32_t last_start(std::uint32_t low, std::uint32_t high,
                                                     std::uint32_t vector, Start start) {
@@ -76,8 +76,8 @@ __host__ __device__ inline std::uint32_t last_start(std::uint32_t low, std::uint
   return low;
 }
 
-// Where a vector is, and which of its elements are the tensor's: all of them, in one access, if
-// `whole`.
+// Where a vector lies, and which of its elements [low, high) are the tensor's. whole: all of them,
+// so that it moves in one access.
 struct Place {
   const char* x;
   char* out;
@@ -85,20 +85,20 @@ struct Place {
   bool whole;
 };
 
-// The tensors that a block's vectors lie in, brought to shared memory by all its threads at once:
-// parameters are cold when a small launch begins, and each look that waits for another costs it a
-// tenth.
+// The tensors of a block's vectors, brought to shared memory by all threads at once: a small launch
+// finds its parameters cold, and each look that waits for another takes a tenth of its time.
 template <int Unroll>
 struct Window {
-  static constexpr std::uint32_t kVectors = kMultiTensorThreads * Unroll;  // a block's
-  static constexpr std::uint32_t kMost = kVectors + 1;  // each tensor has a vector at least
+  static constexpr std::uint32_t kVectors = kMultiTensorThreads * Unroll;  // of a block
+  static constexpr std::uint32_t kMost = kVectors + 1;  // each tensor has at least one vector
 
   std::uint32_t starts[kMost + 1];
   const char* x[kMost];
   char* out[kMost];
   TensorEnds tensor_ends[kMost];
 
-  // All threads of the block; [begin, end) are its vectors. Returns how many tensors there are.
+  // Every thread of the block calls it. [begin, end): the block's vectors. Returns the number of
+  // tensors.
   template <class Args>
   __device__ std::uint32_t load(const Args& args, std::uint32_t begin, std::uint32_t end) {
     const std::uint32_t bucket = Unroll == 1 ? blockIdx.x : blockIdx.x >> args.bucket_shift;
@@ -120,7 +120,7 @@ struct Window {
     return tensors;
   }
 
-  // Of a vector that lies in the window's tensor number m.
+  // The place of a vector of the window's tensor number m.
   template <class T>
   __device__ Place place(std::uint32_t m, std::uint32_t vector) const {
     const std::uint32_t index = vector - starts[m];
@@ -136,7 +136,7 @@ struct Window {
   }
 };
 
-// The elements of a vector, in registers.
+// The elements of a vector in registers.
 template <class T>
 union TensorVector {
   uint4 words;
@@ -144,8 +144,7 @@ union TensorVector {
 
   __device__ void load(const Place& place) { words = *reinterpret_cast<const uint4*>(place.x); }
 
-  // Stores what body makes of each element: of those loaded if the vector is whole, else one by
-  // one.
+  // Stores body.element() of each element: from registers if the vector is whole, else one by one.
   template <class Body, class State>
   __device__ void map(const Body& body, State& state, const Place& place) {
     if (place.whole) {
@@ -161,16 +160,16 @@ union TensorVector {
   }
 };
 
-// Calls body on every element of the list. A body lives in the kernel's parameters; its State lives
-// with a thread:
-//   State begin() const;            asks for what a thread needs before its first element; whatever
-//                                   looks at the answer makes the thread wait, so that is
-//                                   prepare()'s
-//   bool idle(State) const;         nothing is to be done
-//   bool reads(State) const;        element() looks at its T
-//   void prepare(State&) const;     computes with what begin() has read, after the loads are on
-//   their way T element(State&, T) const;     the element to store void end(State) const; what a
-//   thread has found
+// Calls body.element() for every element of every tensor. A body is a kernel parameter; each thread
+// has a State of it:
+//   State begin() const             issues what a thread reads before its first element
+//   bool idle(State) const          nothing is to be done
+//   bool reads(State) const         element() uses its T
+//   void prepare(State&) const      computes with what begin() has read, after all loads are issued
+//   T element(State&, T) const      the element to store
+//   void end(State) const           reports what the thread has found
+// A thread waits where it first uses what begin() has read, so as much as can be is left to
+// prepare().
 template <class T, int Unroll, class Body, class Args>
 __global__ void __launch_bounds__(kMultiTensorThreads)
     multi_tensor_kernel(const __grid_constant__ Body body, const __grid_constant__ Args args) {
@@ -187,7 +186,7 @@ __global__ void __launch_bounds__(kMultiTensorThreads)
   std::uint32_t tensor[Unroll];
   std::uint32_t m = 0;
 #pragma unroll
-  for (int k = 0; k < Unroll; ++k) {  // every load is on its way before any is waited for
+  for (int k = 0; k < Unroll; ++k) {  // all loads are issued before one is waited for
     const std::uint32_t vector = begin + k * kMultiTensorThreads + threadIdx.x;
     if (vector >= end) break;
     if (k == 0)

@@ -1,14 +1,17 @@
-// A short list of tensors in one launch: a block for each span of up to kMultiTensorThreads vectors
-// of one tensor. The parameters name the spans, or, where they are of few tensors, the tensors. So
-// a block waits for one cold look at them and then for its elements, where the way through starts
-// and windows (multi_tensor_args.cuh) has to wait three times.
+// One launch over few tensors: block_span_kernel and its parameters. Each block has a span, up to
+// kMultiTensorThreads vectors of one tensor. The parameters list the spans, or, for up to eight
+// tensors, the tensors.
+//
+// Memory: as in multi_tensor_args.cuh, but a block waits for one cold look at the parameters
+// instead of three. Sizes of parameters:
+// docs/lab/loss-scaling-cuda.md#a-launch-takes-one-of-two-times.
 #pragma once
 
 #include "kernels_cuda/loss_scaling/multi_tensor_args.cuh"
 
 namespace twinops {
 
-// Vectors in a row: where they lie and what of them is a tensor's.
+// A span: vectors one after the other, and which elements of the first and last are the tensor's.
 struct VectorSpan {
   char* x;
   char* out;
@@ -16,13 +19,12 @@ struct VectorSpan {
   int head, tail;  // as in TensorEnds
 };
 
-// The same without `out`, in one word. With every 1000 bytes of parameters a launch takes 0.03 us
-// longer, and a kernel asks once.
+// A span without `out` in one word, because every byte of parameters takes launch time.
 class VectorRun {
  public:
   static constexpr int kMostVectors = 256;
-  // Whether one word can say it: of vectors that lie equally in x and out, and no pointer of CUDA's
-  // is out of its reach.
+  // Whether one word can hold it: x and out lie alike in their vectors, and the pointer has at most
+  // 54 bits.
   static bool can_tell(const char* x, TensorEnds ends) {
     return !ends.misaligned() && reinterpret_cast<std::uintptr_t>(x) >> 54 == 0;
   }
@@ -44,7 +46,7 @@ class VectorRun {
 };
 static_assert(VectorRun::kMostVectors >= kMultiTensorThreads);
 
-// What a block works on; kInPlace: out is x.
+// The span of a block. kInPlace: out is x.
 template <bool kInPlace>
 struct BlockSpan {
   VectorRun run;
@@ -69,14 +71,14 @@ struct BlockSpans {
   }
 };
 
-// Few tensors, each in blocks of kMultiTensorThreads vectors. With more than 256 bytes of
-// parameters a launch may take longer (docs/lab/loss-scaling-cuda.md).
+// Up to eight tensors, each divided into blocks of kMultiTensorThreads vectors, in 256 bytes of
+// parameters: with more a launch may take longer (docs/lab/loss-scaling-cuda.md).
 template <bool kInPlace>
 class TensorTable {
  public:
   static constexpr std::size_t kMost = 8;
 
-  // Tensors lie equally in x and out; blocks are fewer than 2^16 - 1.
+  // x and out must lie alike in their vectors, and there may be fewer than 2^16 - 1 blocks.
   void add(const char* x, char* out, std::uint32_t vectors, TensorEnds ends) {
     first_block_[tensors_] = static_cast<std::uint16_t>(blocks_);
     x_[tensors_] = const_cast<char*>(x);
@@ -112,7 +114,7 @@ class TensorTable {
  private:
   static constexpr std::uint16_t kNone = 0xffff;
 
-  // In the order in which a block looks at them.
+  // In the order in which a block reads them.
   std::uint16_t first_block_[kMost] = {kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone};
   TensorEnds tensor_ends_[kMost];
   std::uint32_t vectors_[kMost];
@@ -121,9 +123,8 @@ class TensorTable {
   std::uint16_t tensors_ = 0, blocks_ = 0;
 };
 
-// Calls body on every element, as multi_tensor_kernel does. The body comes first: behind the list
-// it would be a second cold look at the parameters, which a warp waits for before it asks for its
-// span.
+// Calls body as multi_tensor_kernel does. `body` comes first: behind `args` it would be a second
+// cold look at the parameters, for which a warp waits before it reads its span.
 template <class T, class Body, class Args>
 __global__ void __launch_bounds__(kMultiTensorThreads)
     block_span_kernel(const __grid_constant__ Body body, const __grid_constant__ Args args) {

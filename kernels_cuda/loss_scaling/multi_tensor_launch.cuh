@@ -14,18 +14,19 @@
 
 namespace twinops {
 
-// Kernel parameters hold 32764 bytes from CUDA 12.1 on (compute capability 7.0), 4096 before.
+// The bytes that kernel parameters may take: 32764 from CUDA 12.1 on (compute capability 7.0 and
+// up), 4096 before.
 #if CUDART_VERSION >= 12010
 inline constexpr int kMultiTensorBytes = 31488;
 #else
 inline constexpr int kMultiTensorBytes = 2816;
 #endif
-// A short list has short parameters.
+// Sizes of parameters: few tensors take few bytes.
 inline constexpr int kSmallBytes = kSmallParameters, kMediumBytes = 2560,
                      kLargeBytes = std::min(5120, kMultiTensorBytes);
 inline constexpr std::uint32_t kMostVectors = 1u << 31;  // of a launch
 
-// A strided tensor: an element a thread, at 64-bit offsets.
+// A strided tensor, an element a thread, with 64-bit offsets.
 template <class T, class Body>
 __global__ void __launch_bounds__(kMultiTensorThreads)
     strided_kernel(const T* x, T* out, std::int64_t n, const __grid_constant__ Layout<2> layout,
@@ -48,8 +49,8 @@ __global__ void __launch_bounds__(kMultiTensorThreads)
   body.end(state);
 }
 
-// Launches over a list, and over a strided tensor. (Functions of their own, for in the code that it
-// makes for the host nvcc spells a kernel's types as they were found.)
+// The launches themselves. They are functions of their own because nvcc writes a kernel's types
+// into its host code as it finds them.
 template <class T, class Body, class Args>
 void launch_block_span_kernel(const Body& body, const Args& args, unsigned blocks, unsigned threads,
                               void* stream) {
@@ -70,7 +71,7 @@ void launch_strided_kernel(const TensorList::Strided& m, const Body& body, void*
               body);
 }
 
-// Collects tensors of type T and launches whenever the parameters are full. make_body(): the body
+// Collects tensors of type T, and launches whenever the parameters are full. make_body(): the body
 // of the next launch.
 template <class T, class MakeBody>
 class MultiTensorLaunch {
@@ -135,7 +136,7 @@ class MultiTensorLaunch {
     return (tensor + 1 < x_.size() ? starts_[tensor + 1] : vectors_) - starts_[tensor];
   }
 
-  // Launches a block a span, if the parameters hold them all.
+  // Launches a block for each span, if the parameters hold all spans.
   bool launch_block_spans() {
     std::size_t blocks = 0;
     std::uint32_t most = 1;  // vectors of a span
@@ -204,7 +205,7 @@ class MultiTensorLaunch {
 
   template <int Bytes>
   void launch() {
-    if (vectors_ <= kSingleVectorMost)  // more blocks beat more loads a thread
+    if (vectors_ <= kSingleVectorMost)  // more blocks are faster than more loads a thread
       launch<Bytes, 1>();
     else
       launch<Bytes, 4>();
@@ -266,7 +267,7 @@ class MultiTensorLaunch {
   std::uint32_t vectors_ = 0;
 };
 
-// Every launch for the tensors of type T.
+// Makes every launch for the tensors of type T.
 template <class T, class MakeBody>
 void launch_type(const TensorList& list, Type type, Execution& execution, MakeBody&& make_body) {
   MultiTensorLaunch<T, std::remove_reference_t<MakeBody>> launch(make_body, list, execution);
@@ -282,8 +283,8 @@ void launch_type(const TensorList& list, Type type, Execution& execution, MakeBo
   }
 }
 
-// Every launch for a list. make_body(tag of T): the body of the next launch, for elements of type
-// T.
+// Makes every launch for a list of tensors. make_body(tag of T): the body of the next launch, for
+// elements of type T.
 template <class MakeBody>
 void launch_multi_tensor(const TensorList& list, Execution& execution, MakeBody&& make_body) {
   for (Type type : {Type::float16, Type::bfloat16, Type::float32, Type::float64}) {

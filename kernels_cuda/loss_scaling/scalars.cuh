@@ -8,8 +8,8 @@
 
 namespace twinops {
 
-// A loss scale of type float32 or float64. Reading and looking are apart, so that a thread can ask
-// for it and go on.
+// A loss scale, float32 or float64. read() only issues the load, so that a thread can go on;
+// inverse() waits for it.
 struct DeviceScale {
   const void* data;
   bool is_double;
@@ -31,7 +31,7 @@ struct DeviceScale {
   }
 };
 
-// A flag of type bool, uint8 or float32.
+// A flag: bool, uint8 or float32.
 struct DeviceFlag {
   void* data;
   bool is_float;

@@ -1,5 +1,5 @@
-// Memory: where a value was not finite each element is written once; else each is read and written
-// once, or, in place, not touched. The state is stepped by one thread of the first launch.
+// Memory: where a value was not finite, each element is written once. Otherwise each is read and
+// written once, or, in place, not touched. One thread of the first launch steps the state.
 #include "kernels_cuda/kernel.hpp"
 #include "kernels_cuda/loss_scaling/multi_tensor_launch.cuh"
 #include "kernels_cuda/loss_scaling/scalars.cuh"
@@ -37,7 +37,7 @@ struct StepState {
 template <class T>
 struct ZeroBody {
   StepState state;
-  bool in_place;  // the whole list: then a finite step touches nothing
+  bool in_place;  // all tensors: then a finite step touches nothing
 
   struct State {
     bool found;

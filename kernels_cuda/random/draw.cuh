@@ -1,8 +1,9 @@
-// The words that a vector of dropout's fast path draws, in each layout (numerics/random.hpp).
+// The random words of a vector of elements in each layout (numerics/random.hpp), and what a launch
+// is compiled for.
 //
-// For 16-bit types the ten Philox rounds are close to the limit of the integer units. The counter's
-// upper words are equal for all blocks of a launch in the layouts contiguous and triton: two of the
-// twenty wide multiplications are then shared by a thread's vectors, in uniform registers.
+// In the layouts contiguous and triton the counter's upper words are equal for a whole launch, so a
+// thread's vectors share two of the twenty wide multiplications, in uniform registers:
+// docs/lab/dropout-cuda.md.
 #pragma once
 
 #include "kernels_cuda/common/launch.cuh"
@@ -10,8 +11,8 @@
 
 namespace twinops {
 
-// Where a vector's mask comes from: what a launch is compiled for. Same: all elements are kept, or
-// none. The last three are drawn, in a layout.
+// Where the mask of a launch comes from. same: all elements are kept, or none. mask: it is read.
+// The others are drawn, in that layout.
 enum class MaskSource { same, mask, contiguous, strided, triton };
 
 constexpr bool is_drawn(MaskSource source) {
@@ -23,10 +24,10 @@ __device__ constexpr bool keeps(const KeepRange& keep, std::uint32_t word) {
   return kSource == MaskSource::triton ? keep.has(word) : word < keep.count;  // first is 0
 }
 
-// A word that is the same in all threads of a warp, in a uniform register. All of them call it.
+// A word that all threads of a warp have, in a uniform register. All of them call it.
 __device__ inline std::uint32_t uniform_word(std::uint32_t word) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  return __reduce_or_sync(~0u, word);  // its result is in a uniform register at once
+  return __reduce_or_sync(~0u, word);  // its result lies in a uniform register
 #else
   return __shfl_sync(~0u, word, 0);
 #endif
@@ -40,21 +41,21 @@ struct Quotient {
   std::uint64_t quotient, rest;
 };
 
-// a / b and a mod b, in 32 bits where both fit.
+// a / b and a mod b, by a 32-bit division where both fit.
 __device__ inline Quotient divided(std::uint64_t a, std::uint64_t b) {
   if ((a | b) >> 32 != 0) return {a / b, a % b};
   const auto low = static_cast<std::uint32_t>(a), by = static_cast<std::uint32_t>(b);
   return {low / by, low % by};
 }
 
-// Where a launch's draws begin.
+// Where the draws of a launch begin.
 struct DropoutDraws {
   PhiloxKeys keys;
   std::uint64_t subsequence, block;  // of the sequence
-  std::uint64_t first;               // block in it, or number of four, of the first element
+  std::uint64_t first;               // block, or group of four, of the first element
   std::uint64_t period;
 
-  // Whether draw_vector may count blocks in 32 bits, from the first element to the last.
+  // Whether draw_vector may count the blocks of `elements` elements in 32 bits.
   template <MaskSource kSource>
   __device__ bool reaches(std::int64_t elements) const {
     if (!is_drawn(kSource) || kSource == MaskSource::strided) return true;
@@ -65,7 +66,7 @@ struct DropoutDraws {
   }
 };
 
-// The words of vector `vector`, whose elements follow one another.
+// The words of vector number `vector`, whose elements follow one another.
 template <MaskSource kSource, int kElements>
 __device__ __forceinline__ void draw_vector(const DropoutDraws& d, std::int64_t vector,
                                             std::uint32_t (&words)[kElements]) {
@@ -105,7 +106,8 @@ __device__ __forceinline__ void draw_vector(const DropoutDraws& d, std::int64_t 
   }
 }
 
-// The same in layout contiguous where a vector's blocks do not share their number's upper half.
+// The same in layout contiguous, for vectors over whose blocks the upper half of the counter
+// changes.
 template <int kElements>
 __device__ __forceinline__ void draw_carrying_vector(const DropoutDraws& d, std::int64_t vector,
                                                      std::uint32_t (&words)[kElements]) {

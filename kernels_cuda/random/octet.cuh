@@ -1,5 +1,5 @@
-// Eight neighbouring elements of one run: their random words, and loads and stores of 16 bytes
-// where the memory is aligned.
+// An octet: eight neighbouring elements. Its random words, and its loads and stores, 16 bytes at a
+// time where the memory is aligned.
 #pragma once
 
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace twinops {
 
-// Words e to e + 7 of the groups of four that hold them: two groups, or three.
+// Words e to e + 7 out of the two or three groups of four that hold them.
 template <class Group>
 __device__ __forceinline__ void words_of_groups(std::uint64_t e, Group&& group,
                                                 std::uint32_t (&words)[8]) {
@@ -31,7 +31,7 @@ __device__ __forceinline__ void words_of_groups(std::uint64_t e, Group&& group,
   for (int j = 0; j < 8; ++j) words[j] = e & 2 ? w[j + 2] : w[j];
 }
 
-// The words of elements e to e + 7: numerics/random.hpp, place_of().
+// The words of elements e to e + 7, as place_of() in numerics/random.hpp says.
 __device__ __forceinline__ void draw_octet(const RandomArguments& random, const Sequence& s,
                                            std::uint64_t e, std::uint32_t (&words)[8]) {
   if (random.layout == RandomLayout::triton) {

@@ -1,5 +1,5 @@
-// How random_projection on CUDA lays its work out, and the drawing of R. kernels_cuda/
-// random_projection.cuh has the story.
+// How random_projection lays out its work on a GPU, and how R is drawn. The kernel:
+// random_projection.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,12 +10,12 @@
 namespace twinops {
 
 inline constexpr int kProjectionThreads = 256, kProjectionWarps = kProjectionThreads / 32;
-inline constexpr int kWarpOutputs = 32;  // of a warp's tile
-inline constexpr int kProjectionBody =
-    16;                                  // terms of a body: a subtree whose sums are in registers
+inline constexpr int kWarpOutputs = 32;  // of a warp
+// Terms of a body: a subtree whose sums stay in registers.
+inline constexpr int kProjectionBody = 16;
 inline constexpr int kChunkLevels = 12;  // of the tree over a block's chunks
 
-// Rows of a block; of a thread, which has as many rows by 4 outputs.
+// Rows of a block, and of a thread, which has as many rows by 4 outputs.
 template <class F>
 inline constexpr int kProjectionRows = 128 / static_cast<int>(sizeof(F));
 template <class F>
@@ -23,28 +23,28 @@ inline constexpr int kThreadRows = kProjectionRows<F> / 4;
 
 struct ProjectionParams {
   Projection p;
-  void* sums;                     // [splits, rows, outputs] in compute type; nullptr: one split
-  std::int64_t chunks, of_split;  // chunks in all; of a split (a power of two)
+  void* sums;                     // [splits, rows, outputs] in compute type; nullptr for one split
+  std::int64_t chunks, of_split;  // of all; of a split, a power of two
   std::int64_t tiles;             // of outputs
-  int groups_log;                 // groups of warps, that share a chunk's terms
-  int bodies_log;                 // bodies of a slab, for which entries are drawn at a time
-  int passes_log;                 // passes in which a chunk of x comes into shared memory
-  bool third_level;               // of the tree of a chunk's bodies, in shared memory
+  int groups_log;                 // groups of warps that share a chunk's terms
+  int bodies_log;                 // bodies of a slab, which is drawn at once
+  int passes_log;                 // passes that bring a chunk of x to shared memory
+  bool third_level;               // of the bodies' tree is in shared memory
 
   TWINOPS_INLINE int outputs_of_tile() const {
     return kProjectionWarps * kWarpOutputs >> groups_log;
   }
   TWINOPS_INLINE int slab_terms() const { return kProjectionBody << bodies_log; }
-  // Elements of a slab's entries: [warp][term][output].
+  // Entries of a slab: [warp][term][output].
   TWINOPS_INLINE int slab_size() const { return kProjectionWarps * kWarpOutputs * slab_terms(); }
 };
 
-// A chunk of n terms is folded as 2^k >= n of them. Term t is number t / 2^stride_log of part
-// t mod 2^stride_log: a part is a body. Group g has the parts g, g + groups, ..., and takes them in
-// the order that makes them a tree of neighbours.
+// How a chunk of n terms is folded: as 2^k >= n terms. Term t is number t / 2^stride_log of part t
+// mod 2^stride_log, and a part is a body. Group g has parts g, g + groups, ... and takes them in
+// the order that folds neighbours first.
 struct ChunkShape {
   int terms;
-  int stride_log, group_parts_log;  // parts; parts of a group
+  int stride_log, group_parts_log;  // parts of the chunk; of a group
   int bodies_log, slabs;            // bodies of a slab; slabs of the chunk
   int passes_log;
 
@@ -58,7 +58,7 @@ struct ChunkShape {
     slabs = 1 << (group_parts_log - bodies_log);
     passes_log = min(params.passes_log, group_parts_log - bodies_log);
   }
-  // The part that group g takes as its number u.
+  // The part that group g takes as its u-th.
   __device__ int part(int u, int g, int groups_log) const {
     const unsigned turned =
         group_parts_log == 0 ? 0 : __brev(static_cast<unsigned>(u)) >> (32 - group_parts_log);
@@ -72,7 +72,7 @@ struct ProjectionStep {
   int slab;
 };
 
-// Four that follow one another in shared memory; at: aligned to 16 bytes.
+// Stores four neighbours to shared memory; `at` is aligned to 16 bytes.
 __device__ __forceinline__ void put_four(float* at, const float (&v)[4]) {
   *reinterpret_cast<float4*>(at) = make_float4(v[0], v[1], v[2], v[3]);
 }
@@ -81,8 +81,8 @@ __device__ __forceinline__ void put_four(double* at, const double (&v)[4]) {
   reinterpret_cast<double2*>(at)[1] = make_double2(v[2], v[3]);
 }
 
-// Draws the entries of a slab into shared memory. Where blocks of the sequence do not lie across
-// terms or outputs, what a thread draws is a few additions apart.
+// Draws the entries of a slab into shared memory. Where Philox blocks do not lie across terms or
+// outputs, a thread's draws are a few additions apart.
 template <class F>
 class SlabDrawer {
  public:
@@ -115,7 +115,7 @@ class SlabDrawer {
           static_cast<std::uint32_t>(s_.subsequence >> 32)}},
         keys_);
   }
-  // Term i of a slab, of group g: its index in the chunk.
+  // The index in the chunk of term i of a slab, for group g.
   __device__ int term(const ProjectionStep& step, const ChunkShape& shape, int i, int g) const {
     const int u = (step.slab << shape.bodies_log) + i / kProjectionBody;
     return shape.part(u, g, params_.groups_log) + ((i % kProjectionBody) << shape.stride_log);
@@ -125,7 +125,8 @@ class SlabDrawer {
     return slab + (warp * params_.slab_terms() + i) * kWarpOutputs + output % kWarpOutputs;
   }
 
-  // A block is four outputs of a term, or four terms of an output, one for each of four groups.
+  // A Philox block is four outputs of a term, or (backward) four terms of an output, one for each
+  // of four groups.
   template <bool kBackward>
   __device__ __forceinline__ void draw_aligned(const ProjectionStep& step, const ChunkShape& shape,
                                                F* slab) const {
@@ -167,7 +168,7 @@ class SlabDrawer {
     }
   }
 
-  // Blocks lie along the outputs of a term, and one more at an end.
+  // Philox blocks lie along the outputs of a term, with one more at an end.
   __device__ void draw_forward(const ProjectionStep& step, const ChunkShape& shape, F* slab) const {
     const Projection& p = params_.p;
     const int tile = params_.outputs_of_tile();
@@ -192,7 +193,8 @@ class SlabDrawer {
     }
   }
 
-  // Blocks lie along the terms of an output: four groups take a block's words. groups_log >= 2.
+  // Philox blocks lie along the terms of an output: four groups take a block's words. groups_log >=
+  // 2.
   __device__ void draw_backward(const ProjectionStep& step, const ChunkShape& shape,
                                 F* slab) const {
     const Projection& p = params_.p;

@@ -1,5 +1,4 @@
-// How random_projection is cut into blocks. kernels_cuda/random/random_projection.cuh has the
-// story.
+// How random_projection is divided into blocks on a GPU. The kernel: random_projection.cuh.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +16,8 @@ struct ProjectionPlan {
   std::size_t shared, scratch;  // bytes
 };
 
-// Clocks that a plan takes, by a model of a block: what its sums issue, what its draws issue, the
-// bytes of x that come in; and of the scratch memory that splits take.
+// The clocks that a plan takes, by a model: what a block's sums and draws issue, the bytes of x
+// that it loads, and the scratch memory of splits.
 inline double plan_clocks(const ProjectionPlan& plan, int rows_of_block, std::size_t size,
                           int multiprocessors) {
   const ProjectionParams& l = plan.params;
@@ -36,8 +35,8 @@ inline double plan_clocks(const ProjectionPlan& plan, int rows_of_block, std::si
   return waves * of_block + scratch;
 }
 
-// Shared memory: two slabs, a level of the bodies' tree, and as much of a chunk of x as there is
-// room for.
+// Divides shared memory: two slabs, a level of the bodies' tree, and as much of a chunk of x as
+// fits.
 inline void plan_shared(ProjectionPlan& plan, std::size_t size, int rows_of_block, int device) {
   const int most = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   ProjectionParams& l = plan.params;
@@ -57,7 +56,7 @@ inline void plan_shared(ProjectionPlan& plan, std::size_t size, int rows_of_bloc
       plan.shared = fixed + size * static_cast<std::size_t>(part * rows_of_block);
       if (plan.shared <= room) return;
     }
-  }  // where nothing fits, the launch says so
+  }  // if nothing fits, the launch fails
 }
 
 inline ProjectionPlan plan_projection(const Projection& p, int rows_of_block, std::size_t size,
@@ -77,7 +76,7 @@ inline ProjectionPlan plan_projection(const Projection& p, int rows_of_block, st
     least = clocks;
     best = plan;
   };
-  // The most groups are as many as a thread has rows in a batch of end_chunk().
+  // At most as many groups as a thread has rows in a batch of end_chunk().
   for (l.groups_log = p.backward ? 2 : 0; l.groups_log <= 2; ++l.groups_log) {
     const std::int64_t tile = l.outputs_of_tile();
     l.tiles = (p.outputs + tile - 1) / tile;
@@ -95,7 +94,7 @@ inline ProjectionPlan plan_projection(const Projection& p, int rows_of_block, st
                                                     std::min<std::int64_t>(l.tiles, 65535));
         consider();
       }
-      // Without scratch memory one block does all the chunks, unless they are too many for it.
+      // Without scratch memory one block takes all chunks, unless they are too many for it.
       if (!has_scratch || blocks >= 2 * multiprocessors) break;
     }
   }

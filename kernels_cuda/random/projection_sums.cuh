@@ -1,5 +1,5 @@
-// The sums of random_projection on CUDA: how a chunk of x comes into shared memory, and the fold of
-// a thread's terms in registers. kernels_cuda/random/random_projection.cuh has the story.
+// The sums of random_projection on a GPU: how a chunk of x comes to shared memory, and how a thread
+// folds its terms in registers. The kernel: random_projection.cuh.
 #pragma once
 
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace twinops {
 
-// Where a row begins.
+// The offset of a row of an operand.
 __device__ inline std::int64_t projection_row(const Projection& p, int operand, std::int64_t row) {
   std::int64_t offset = 0;
   for (int axis = p.outer.rank - 1; axis >= 0; --axis) {
@@ -19,7 +19,7 @@ __device__ inline std::int64_t projection_row(const Projection& p, int operand, 
   return offset;
 }
 
-// Eight terms of a row from t on, in compute type; +0 from n on, or where there is no row.
+// Eight terms of a row from t on in compute type; +0 from n on, or where `row` is nullptr.
 template <class T>
 __device__ __forceinline__ void load_terms(const T* row, std::int64_t step, int t, int n,
                                            compute_t<T> (&x)[8]) {
@@ -41,8 +41,8 @@ __device__ __forceinline__ void load_terms(const T* row, std::int64_t step, int 
     x[j] = row != nullptr && t + j < n ? widen(row[(t + j) * step]) : compute_t<T>(0);
 }
 
-// Brings the terms of a pass of a chunk into shared memory, x[part][number][row]. `row`: of this
-// thread's lane. Returns whether all that the thread has read may go by products.
+// Brings the terms of a pass of a chunk to shared memory, x[part][number][row]. `row`: the row of
+// this thread's lane. Returns whether all terms that the thread has read may go by products.
 template <class T>
 __device__ __forceinline__ bool load_chunk(const ProjectionParams& params, const ChunkShape& shape,
                                            const T* row, int pass, compute_t<T>* x) {
@@ -51,7 +51,8 @@ __device__ __forceinline__ bool load_chunk(const ProjectionParams& params, const
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int terms = kProjectionBody << shape.stride_log;
   const int groups_log = params.groups_log, passes = 1 << shape.passes_log;
-  // Parts come in bit-reversed order, so a pass has those with these low bits above the group's.
+  // Parts come in bit-reversed order, so a pass has the parts with these low bits above the
+  // group's.
   const int low =
       shape.passes_log == 0
           ? 0
@@ -75,7 +76,7 @@ __device__ __forceinline__ bool load_chunk(const ProjectionParams& params, const
     constexpr int kWords = static_cast<int>(sizeof(T)) / 2;
 #pragma unroll 1
     for (int t = begin; t < terms; t += kStep * kAtOnce) {
-      uint4 words[kAtOnce][kWords];  // all are asked for before one is waited for
+      uint4 words[kAtOnce][kWords];  // all loads are issued before one is waited for
 #pragma unroll
       for (int n = 0; n < kAtOnce; ++n)
 #pragma unroll
@@ -102,7 +103,7 @@ __device__ __forceinline__ bool load_chunk(const ProjectionParams& params, const
   return by_products;
 }
 
-// Elements 16 bytes at a time.
+// Loads kCount neighbours, 16 bytes.
 template <int kCount>
 __device__ __forceinline__ void load_shared(const float* from, float* to) {
   static_assert(kCount == 4);
@@ -116,8 +117,9 @@ __device__ __forceinline__ void load_shared(const double* from, double* to) {
   to[0] = v.x, to[1] = v.y;
 }
 
-// A warp's tile is its lanes', 4 along the rows by 8 along the outputs, 16 bytes each, as often as
-// fills it. The row of a thread's number r, the output of its number o:
+// The lanes of a warp are a grid of 4 along the rows by 8 along the outputs, 16 bytes each,
+// repeated until the warp's tile is full. The row of a thread's number r, and the output of its
+// number o:
 template <class F>
 inline constexpr int kLaneVector = 16 / static_cast<int>(sizeof(F));
 template <class F>
@@ -134,8 +136,8 @@ __device__ __forceinline__ int output_of(int o) {
 template <class F>
 using ThreadSums = F[kThreadRows<F>][4];
 
-// The fold of kTerms terms, every kStep-th from the first. x, entries: the thread's own of the
-// first term.
+// The fold of kTerms terms, every kStep-th from the first. x, entries: where the thread's first
+// term lies.
 template <int kTerms, int kStep, bool kProducts, class F>
 __device__ __forceinline__ void fold_terms(const F* x, const F* entries, ThreadSums<F>& sums) {
   constexpr int V = kLaneVector<F>, R = kThreadRows<F>, kRows = kProjectionRows<F>;
@@ -170,9 +172,10 @@ __device__ __forceinline__ void fold_terms(const F* x, const F* entries, ThreadS
   }
 }
 
-// The sums of bodies as a tree of neighbours, for all of a thread's outputs: what waits on the two
-// lower levels is in registers, on the next one in shared memory, above, where it is met once in
-// eight bodies, in local memory. (One structure of all of it would be in local memory altogether.)
+// Sums of bodies that wait for their neighbours, for all of a thread's outputs: the two lower
+// levels in registers, the third in shared memory, and the levels above, which are used once in
+// eight bodies, in local memory. (The compiler would leave one structure of all levels in local
+// memory.)
 template <class F>
 struct BodyRegisters {
   ThreadSums<F> first, second;
@@ -188,8 +191,8 @@ __device__ __forceinline__ void each_sum(Body&& body) {
     for (int o = 0; o < 4; ++o) body(r, o);
 }
 
-// Adds body u of 2^units_log; after the last one `sums` is that of all. `shared`: the thread's
-// place, every kProjectionThreads-th; nullptr where there is no room.
+// Adds body u of 2^group_parts_log. After the last body `sums` has them all. `shared`: the thread's
+// place for the third level, every kProjectionThreads-th value; nullptr where it does not fit.
 template <class F>
 __device__ __forceinline__ void add_body(BodyRegisters<F>& waiting, F* shared,
                                          BodyMemory<F>& memory, ThreadSums<F>& sums, int u,

@@ -1,19 +1,11 @@
-// The kernels of philox_words and uniform. Nothing depends on the grid.
+// The kernels of philox_words and uniform.
 //
 // Memory: each element is written once, 16 bytes an access. Where elements and draws follow one
-// another a thread draws four groups of four, 32 groups apart, so that a warp's stores are whole
-// lines; a draw index or an address that is no multiple of four shifts words between lanes, at the
-// cost of one group in four. Other tensors go eight elements a thread, at once where they lie in a
-// run (dropout/contiguous_octet.cuh), else one by one.
-//
-// Bound: in layouts contiguous and strided memory (2^28 words in 241 and 308 us on an H200, where
-// torch's zero_() of the same bytes takes 319), in layout triton ten rounds a word: two wide
-// multiplications each, 32 lanes a clock and multiprocessor, 2^28 words in 634 us. The counter's
-// upper words are equal for a whole launch of layouts contiguous and triton, so two of the twenty
-// are shared by a thread's groups.
-//
-// Tried and left: a group a thread with the round keys computed in it, 474 us; element by element
-// where the layout is another or memory is not aligned, 1700 to 2600 us.
+// another, a thread draws four groups of four words, 32 groups apart, so that a warp stores whole
+// lines. A draw index or an address that is no multiple of four shifts words between lanes and
+// costs one group in four. Other tensors go an octet a thread, at once where it is contiguous, else
+// element by element. Nothing depends on the grid.
+// What bounds it and what was tried: docs/lab/random-cuda.md.
 #pragma once
 
 #include <algorithm>
@@ -27,24 +19,24 @@
 namespace twinops {
 
 inline constexpr int kFillThreads = 256;
-inline constexpr int kFillGroups = 4;  // of a thread: four elements each
+inline constexpr int kFillGroups = 4;  // of a thread, four elements each
 
 template <bool kUniform>
 __device__ __forceinline__ std::uint32_t converted(RandomLayout layout, std::uint32_t word) {
   return kUniform ? to_bits(uniform_of(layout, word)) : word;
 }
 
-// A launch where elements and draws follow one another: `head` elements, so that the next one is
-// aligned, then groups of four, then fewer than four.
+// The parameters of a launch where elements and draws follow one another: `head` elements up to an
+// aligned address, then groups of four, then fewer than four elements.
 struct FillParams {
   FlatFill fill;
   PhiloxKeys keys;  // unless the seed is on the device
   std::int64_t head, groups;
-  int period_log;  // of the strided layout's period; -1: it is no power of two
+  int period_log;  // of the strided layout's period; -1: no power of two
 };
 static_assert(sizeof(FillParams) <= kSmallParameters);
 
-// Draws for a warp: the words of groups first + lane, first + lane + 32, ...
+// Draws for a warp the words of groups first + lane, first + lane + 32, ...
 template <RandomLayout kLayout, bool kSeedTensor>
 class FillDrawer {
  public:
@@ -57,13 +49,13 @@ class FillDrawer {
                               static_cast<std::uint32_t>(s.subsequence >> 32), keys_);
   }
 
-  // Whether the upper half of the counter is the same for `groups` groups from the first on.
+  // Whether the upper half of the counter is the same for `groups` groups from `first` on.
   __device__ bool one_high(std::uint64_t first, std::uint64_t groups) const {
     return kLayout == RandomLayout::strided ||
            (counter(first) ^ counter(first + groups)) >> 32 == 0;
   }
 
-  // Group q of the sequence. Layout triton: the elements from 4 q + skip on.
+  // The words of group q. Layout triton: of the elements from 4 q + skip on.
   __device__ __forceinline__ void draw(std::uint64_t q, std::uint32_t skip,
                                        std::uint32_t (&words)[4]) const {
     PhiloxBlock<std::uint32_t> b{};
@@ -99,7 +91,7 @@ class FillDrawer {
   PhiloxFamily family_;
 };
 
-// Words `skip` to `skip + 3` of a group and the next.
+// words = words `skip` to `skip + 3` of a group and the next one.
 __device__ __forceinline__ void shift_words(std::uint32_t skip, const std::uint32_t (&next)[4],
                                             std::uint32_t (&words)[4]) {
   std::uint32_t w[7];
@@ -124,7 +116,7 @@ __global__ void __launch_bounds__(kFillThreads)
   const FlatFill& fill = params.fill;
   const Sequence s = fill.random.sequence();
   const std::int64_t tail = params.head + 4 * params.groups;
-  if (blockIdx.x == 0) {  // what is before and behind the groups: at most three elements each
+  if (blockIdx.x == 0) {  // up to three elements before the groups, and behind
     const std::int64_t i =
         threadIdx.x < params.head ? threadIdx.x : tail + threadIdx.x - params.head;
     if (i < fill.elements && threadIdx.x < 8) fill_flat_one<kUniform, kLayout>(fill, s, i);
@@ -168,7 +160,8 @@ __global__ void __launch_bounds__(kFillThreads)
   }
 }
 
-// Where an element lies, and how many are left along the innermost axis, it included.
+// The offsets of an element's operands, and how many elements are left along the innermost axis,
+// this one included.
 struct FillCursor {
   std::int64_t offset[RandomFill::kOperands] = {}, left = 1;
 
@@ -193,7 +186,7 @@ struct FillCursor {
   }
 };
 
-// Eight elements from i on, which lie in one run.
+// Fills eight elements that begin at `at` and are contiguous.
 template <bool kUniform>
 __device__ __forceinline__ void fill_contiguous_octet(const RandomFill& fill,
                                                       const Sequence& sequence,
@@ -236,7 +229,8 @@ __global__ void __launch_bounds__(kFillThreads)
 
 inline constexpr const char* kFillWhat = "launch of philox_words or uniform";
 
-// Whether what the innermost axis walks lies in runs, and draws follow one another along it.
+// Whether the output is contiguous along the innermost axis, and draw indexes follow one another
+// there.
 inline bool has_contiguous_runs(const RandomFill& fill) {
   const auto& layout = fill.layout;
   if (layout.rank == 0 || layout.size[layout.rank - 1] < 8) return false;

@@ -1,30 +1,17 @@
 // The kernel of random_projection and its gradient.
 //
-// A block has 32 rows (16 of float64) and, at a time, a tile of up to 256 outputs. It brings a
-// chunk of 1024 terms of its rows into shared memory, then draws R slab by slab, as numbers +1, 0
-// and -1, into shared memory, one slab ahead; R itself is never in global memory. A warp has 32
-// rows by 32 outputs, a thread 8 by 4; where a tile has fewer than 256 outputs, the warps that are
-// left share the terms (every 2nd, every 4th).
-//
-// Order: numerics/fold.hpp. A thread folds 16 terms (every 64th of a chunk) in registers, keeps
-// what waits for its neighbour in registers too, and the chunk's 64 parts come in the order that
-// makes them a tree of neighbours. Terms are products with entries, exact for finite x, two to a
-// multiplication and a fused multiply-add; a chunk with an infinity or a NaN goes by selections.
-// Where there are fewer blocks than multiprocessors, the chunks are split over blocks at subtrees
-// of the tree over chunks; a split's sums go through scratch memory, and a second kernel adds them.
-//
-// Bound: 1.5 operations a term (half a multiplication, half a fused multiply-add, half an addition)
-// and output, of which a multiprocessor issues 128 a clock: 22 * 10^12 terms a second on an H200 at
-// 1.98 GHz, 48 us for 1024 x 4096 to 256. Measured there: 197 us, a quarter of the bound (5.4 *
-// 10^12 terms a second); 148 us with R drawn once in 32 terms, 121 us with R drawn and nothing
-// added. So what to do next is to let some warps draw while others add, and to use an entry for
-// more rows.
-//
-// Tried and left: signs and masks of integers instead of products (two operations a term, one of
-// them at half rate); clusters of four blocks that draw for one another into each other's shared
-// memory (379 us instead of 270: the cluster's barrier waits for the stores); draws whose place is
-// found anew for each block of the sequence (270 us); sums that wait all in one structure, which
-// the compiler leaves in local memory (435 us).
+// Memory: x is read once a tile of up to 256 outputs, y is written once. R is drawn slab by slab as
+// numbers +1, 0 and -1 into shared memory, one slab ahead, and is never in global memory.
+// A block has 32 rows (16 of float64) and a tile of outputs at a time. A warp has 32 rows by 32
+// outputs, a thread 8 by 4. Where a tile has fewer than 256 outputs, the warps that are left share
+// the terms.
+// Order: numerics/fold.hpp. A thread folds 16 terms, every 64th of a chunk, in registers. The
+// chunk's 64 parts come in the order that folds neighbours first. Terms are products with entries,
+// which are exact for finite x; a chunk with an infinity or a NaN goes by selections.
+// Where there are fewer blocks than multiprocessors, blocks share the chunks by subtrees of the
+// tree over chunks. Their sums go through scratch memory to a second kernel.
+// What bounds it, what was tried and what to do next:
+// docs/lab/random-cuda.md#the-kernel-of-random_projection.
 #pragma once
 
 #include <algorithm>
@@ -42,9 +29,10 @@ struct ChunkSums {
   F level[kChunkLevels + 1][kThreadRows<F>][4];
 };
 
-inline constexpr int kBatch = 4;  // rows of a thread whose sums are in shared memory at once
+inline constexpr int kBatch = 4;  // rows of a thread with sums in shared memory at once
 
-// Adds chunk `number` to a ChunkTree whose levels are `level(i)`; returns the total with the last.
+// Adds the sum of chunk `number` to a ChunkTree with levels `level(i)`. Returns the total when it
+// is the last.
 template <class F, class Level>
 __device__ __forceinline__ F add_chunk(F sum, std::int64_t number, bool last, Level&& level) {
   int i = 0;
@@ -55,7 +43,7 @@ __device__ __forceinline__ F add_chunk(F sum, std::int64_t number, bool last, Le
   return sum + F{};
 }
 
-// Stores the thread's outputs of its row r, from sums: to y, or to the split's sums.
+// Stores the thread's outputs of its row r: to y, or to the sums of its split.
 template <class T>
 __device__ __forceinline__ void store_outputs(const ProjectionParams& params,
                                               const ProjectionStep& step, int r, int first,
@@ -93,8 +81,8 @@ __device__ __forceinline__ void store_outputs(const ProjectionParams& params,
   }
 }
 
-// Ends a chunk: adds the groups' sums, through shared memory, each thread for its part of the rows;
-// then the sums of chunks, as ChunkTree does. With the last chunk, stores.
+// Ends a chunk: adds the groups' sums through shared memory, each thread for its part of the rows,
+// and then the chunk to the tree of chunks. Stores after the last chunk.
 template <class T>
 __device__ __forceinline__ void end_chunk(const ProjectionParams& params,
                                           const ProjectionStep& step, std::int64_t number,
@@ -105,10 +93,10 @@ __device__ __forceinline__ void end_chunk(const ProjectionParams& params,
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int of_group_log = 3 - params.groups_log, groups = 1 << params.groups_log;
   const int group = warp >> of_group_log, place = warp & ((1 << of_group_log) - 1);
-  const int rows = kBatch >> params.groups_log;  // of a thread, of a batch
+  const int rows = kBatch >> params.groups_log;  // of a thread in a batch
 #pragma unroll
   for (int batch = 0; batch < R; batch += kBatch) {
-    __syncthreads();  // all have used what was here
+    __syncthreads();  // nobody reads the old contents any more
 #pragma unroll
     for (int r = 0; r < kBatch; ++r)
 #pragma unroll
@@ -137,7 +125,7 @@ __device__ __forceinline__ void end_chunk(const ProjectionParams& params,
   }
 }
 
-// The bodies of a slab.
+// Folds the bodies of a slab.
 template <bool kProducts, class F>
 __device__ __forceinline__ void fold_slab(const ProjectionParams& params, const ChunkShape& shape,
                                           int slab, const F* x, const F* entries,
@@ -149,7 +137,7 @@ __device__ __forceinline__ void fold_slab(const ProjectionParams& params, const 
 #pragma unroll 1
   for (int b = 0; b < 1 << shape.bodies_log; ++b) {
     const int u = (slab << shape.bodies_log) + b;
-    // Within a pass parts lie in the order of their index, above its own low bits.
+    // Within a pass, parts lie in the order of their index above its own low bits.
     const int part = shape.part(u, group, params.groups_log) >>
                          (params.groups_log + shape.passes_log) << params.groups_log |
                      group;
@@ -166,7 +154,7 @@ __global__ void __launch_bounds__(kProjectionThreads, 1)
   TWINOPS_DYNAMIC_SHARED(room);
   __shared__ Sequence sequence;
   F* const slabs = reinterpret_cast<F*>(room);  // two
-  // A level of the bodies' tree, then x.
+  // Behind the slabs: a level of the bodies' tree, then x.
   F* const level = slabs + 2 * params.slab_size();
   F* const third = params.third_level ? level + threadIdx.x : nullptr;
   F* const x = level + (params.third_level ? kProjectionThreads * 4 * kThreadRows<F> : 0);
@@ -198,7 +186,7 @@ __global__ void __launch_bounds__(kProjectionThreads, 1)
       if (now.chunk != loaded_chunk || pass != loaded_pass) {
         const T* const from =
             x_row == nullptr ? nullptr : x_row + now.chunk * kFoldChunk * params.p.x_step;
-        __syncthreads();  // the x before is not in use
+        __syncthreads();  // nobody reads the old x any more
         by_products = __syncthreads_and(load_chunk<T>(params, shape, from, pass, x)) != 0;
         loaded_chunk = now.chunk;
         loaded_pass = pass;
@@ -210,7 +198,7 @@ __global__ void __launch_bounds__(kProjectionThreads, 1)
       if (now.slab + 1 == shape.slabs)
         end_chunk<T>(params, now, now.chunk - begin, now.chunk + 1 == end, sums, slab, chunks);
     }
-    __syncthreads();  // the next slab is drawn, this one is not in use
+    __syncthreads();  // the next slab is drawn, and this one is free
     if (next.tile >= params.tiles) return;
     now = next;
     ready = true;
@@ -224,7 +212,7 @@ __global__ void __launch_bounds__(kProjectionThreads, 1)
   }
 }
 
-// Adds the sums of splits.
+// Adds the sums of the splits.
 template <class T>
 __global__ void __launch_bounds__(kProjectionThreads)
     projection_tree_kernel(const __grid_constant__ Projection p, const compute_t<T>* sums,
