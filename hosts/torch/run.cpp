@@ -1,0 +1,291 @@
+#include "hosts/torch/run.hpp"
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <deque>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "hosts/torch/tensors.hpp"
+
+namespace twinops::torch_host {
+namespace {
+
+// The tensors of an operand: none of one that is None.
+struct Tensors {
+  std::vector<AtenTensorHandle> handles;
+  std::vector<DLTensor> views;
+  std::vector<const DLTensor*> pointers;
+};
+
+struct Value {
+  int64_t integer = 0;  // also the bool
+  double real = 0;
+  const char* text = "";
+};
+
+template <class T>
+T* pointer(StableIValue value) {
+  return reinterpret_cast<T*>(value);
+}
+
+// A call as it is read from the stack. What the stack held is this one's to give back.
+class Call {
+ public:
+  Call(const Signature& s, StableIValue* stack) : s_(s) {
+    take_operands(stack, s.operands, inputs_);
+    take_attributes(stack + s.operands.size());
+    take_operands(stack + s.operands.size() + s.attributes.size(), s.outputs, outputs_);
+  }
+
+  void run(StableIValue* stack) {
+    look_at(s_.operands, inputs_);
+    look_at(s_.outputs, outputs_);
+    find_device();
+    for (size_t i = 0; i < s_.operands.size(); ++i) add_operand(s_.operands[i], inputs_[i]);
+    for (size_t i = 0; i < s_.outputs.size(); ++i)
+      add_argument(s_.outputs[i].argument, outputs_[i]);
+    add_attributes();
+    std::array<AtenTensorHandle, kMostResults> made{};
+    for (size_t i = 0; i < s_.results.size(); ++i) made[i] = make(s_.results[i]);
+    execute();
+    for (size_t i = 0; i < s_.results.size();
+         ++i) {  // another handle: this call's own goes with it
+      AtenTensorHandle given = nullptr;
+      check(aoti_torch_new_tensor_handle(made[i], &given), "a result");
+      stack[i] = reinterpret_cast<StableIValue>(given);
+    }
+  }
+
+ private:
+  static constexpr size_t kMostResults = 4;
+
+  void take_operands(const StableIValue* stack, const std::vector<Operand>& operands,
+                     std::vector<Tensors>& taken) {
+    taken.resize(operands.size());
+    for (size_t i = 0; i < operands.size(); ++i) {
+      std::vector<AtenTensorHandle>& handles = taken[i].handles;
+      if (operands[i].is_list()) {
+        take_list(pointer<StableListOpaque>(stack[i]), handles);
+      } else if (!operands[i].is_optional()) {
+        handles.push_back(handles_.keep(pointer<AtenTensorOpaque>(stack[i])));
+      } else if (auto* inner = pointer<StableIValue>(stack[i]); inner != nullptr) {
+        handles.push_back(handles_.keep(pointer<AtenTensorOpaque>(*inner)));
+        delete inner;
+      }
+    }
+  }
+
+  void take_list(StableListHandle list, std::vector<AtenTensorHandle>& handles) {
+    size_t size = 0;
+    check(torch_list_size(list, &size), "a list");
+    handles.reserve(size);
+    for (size_t k = 0; k < size; ++k) {
+      StableIValue item = 0;
+      check(torch_list_get_item(list, k, &item), "a tensor of a list");
+      handles.push_back(handles_.keep(pointer<AtenTensorOpaque>(item)));
+    }
+    check(torch_delete_list(list), "a list");
+  }
+
+  void take_attributes(const StableIValue* stack) {
+    values_.resize(s_.attributes.size());
+    for (size_t i = 0; i < s_.attributes.size(); ++i) {
+      Value& value = values_[i];
+      switch (s_.attributes[i].kind) {
+        case TWINOPS_BOOL:
+          value.integer = (stack[i] & 0xff) != 0;
+          break;
+        case TWINOPS_INT:
+          value.integer = static_cast<int64_t>(stack[i]);
+          break;
+        case TWINOPS_FLOAT:
+          value.real = std::bit_cast<double>(stack[i]);
+          break;
+        default:
+          check(torch_string_c_str(handles_.keep(pointer<StringOpaque>(stack[i])), &value.text),
+                "a string");
+      }
+    }
+  }
+
+  static void look_at(const std::vector<Operand>& operands, std::vector<Tensors>& tensors) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      Tensors& t = tensors[i];
+      t.views.reserve(t.handles.size());
+      for (const AtenTensorHandle handle : t.handles)
+        t.views.push_back(view_of(handle, operands[i].argument));
+    }
+  }
+
+  // The device of the call: a GPU if any tensor is on one, lest a stray one on the CPU hide it.
+  void find_device() {
+    for (const auto* list : {&inputs_, &outputs_})
+      for (const Tensors& t : *list)
+        for (const DLTensor& view : t.views)
+          if (!found_ || (device_.device_type == kDLCPU && view.device.device_type != kDLCPU)) {
+            device_ = view.device;
+            found_ = true;
+          }
+    if (!found_)
+      throw std::runtime_error(std::string(s_.info->name) + ": expected a tensor; got none");
+  }
+
+  void add_argument(const twinops_argument_info* argument, Tensors& t) {
+    if (argument == nullptr) return;
+    if (t.pointers.size() != t.views.size())
+      for (const DLTensor& view : t.views) t.pointers.push_back(&view);
+    arguments_.push_back(TWINOPS_ARGUMENT(argument->name, t.pointers.data(), t.pointers.size()));
+  }
+
+  void add_operand(const Operand& operand, Tensors& tensors) {
+    if (!tensors.views.empty() && becomes_attribute(operand, tensors.views.front())) return;
+    add_argument(operand.argument, tensors);
+    if (operand.also != nullptr) add_argument(operand.also, tensors);
+  }
+
+  // A number of the host's beside tensors on a GPU, as PyTorch lets it be: "seed_tensor" on the CPU
+  // is added to the attribute "seed".
+  bool becomes_attribute(const Operand& operand, const DLTensor& view) {
+    constexpr std::string_view kTensor = "_tensor";
+    if (view.device.device_type != kDLCPU || device_.device_type == kDLCPU ||
+        !operand.name.ends_with(kTensor) || view.dtype.bits != 64)
+      return false;
+    const std::string_view name(operand.name.data(), operand.name.size() - kTensor.size());
+    for (int i = 0; i < view.ndim; ++i)
+      if (view.shape[i] != 1) return false;
+    for (size_t i = 0; i < s_.attributes.size(); ++i) {
+      if (s_.attributes[i].name != name || s_.attributes[i].kind != TWINOPS_INT) continue;
+      uint64_t word = 0;
+      std::memcpy(&word, view.data, sizeof word);
+      values_[i].integer = static_cast<int64_t>(static_cast<uint64_t>(values_[i].integer) + word);
+      return true;
+    }
+    return false;
+  }
+
+  // What is as the table has it need not be said.
+  void add_attributes() {
+    for (size_t i = 0; i < s_.attributes.size(); ++i) {
+      const twinops_attribute_info* info = s_.attributes[i].info;
+      if (info == nullptr) continue;
+      twinops_attribute a = info->default_value;
+      const Value& value = values_[i];
+      const bool same = a.kind == TWINOPS_STRING  ? std::strcmp(a.string_value, value.text) == 0
+                        : a.kind == TWINOPS_FLOAT ? std::bit_cast<uint64_t>(a.float_value) ==
+                                                        std::bit_cast<uint64_t>(value.real)
+                                                  : a.int_value == value.integer;
+      if (same) continue;
+      a.struct_size = sizeof(a);
+      a.int_value = value.integer;
+      a.float_value = value.real;
+      a.string_value = value.text;
+      attributes_.push_back(a);
+    }
+  }
+
+  // The type that is asked for; bits 0: the result is left out.
+  DLDataType type_of(const Result& r, const DLTensor& like) const {
+    const DLDataType same = r.type.bits == 0 ? like.dtype : r.type;
+    if (r.type_attribute < 0) return same;
+    const std::string_view asked = values_[r.type_attribute].text;
+    if (asked == "same") return same;
+    if (asked.empty() && r.is_optional()) return {};
+    for (size_t i = 0; i < r.argument->type_count; ++i)
+      if (asked == twinops_type_name(r.argument->types[i])) return r.argument->types[i];
+    throw std::runtime_error(std::string(s_.info->name) + ": " +
+                             s_.attributes[r.type_attribute].name + ": expected \"same\"" +
+                             (r.is_optional() ? ", \"\" for none" : "") + " or a type of " +
+                             r.argument->name + "; got \"" + std::string(asked) + "\"");
+  }
+
+  AtenTensorHandle make_like(const Result& r, DLDataType type) const {
+    const Tensors& like = inputs_[r.like];
+    const DLTensor& view = like.views.front();
+    if (r.is_optional() && type.code == kDLUInt && type.bits == 32) {
+      int64_t elements = 1;
+      for (int i = 0; i < view.ndim; ++i) elements *= view.shape[i];
+      return empty(view, {(elements + 31) / 32}, type);
+    }
+    // A mask of bytes lies in the order of the elements, whatever the order of `like` in memory.
+    if (r.is_optional() && type.bits == 8)
+      return empty(view, std::vector<int64_t>(view.shape, view.shape + view.ndim), type);
+    if (r.shape == Result::Shape::like) return empty_like(like.handles.front(), view, type);
+    if (view.ndim == 0)
+      throw std::runtime_error(std::string(s_.info->name) + ": " + s_.operands[r.like].name +
+                               ": expected a dimension or more; got a scalar");
+    std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
+    if (r.shape == Result::Shape::row) return empty(view, {shape.back()}, type);
+    shape.back() = values_[r.size_attribute].integer;
+    if (shape.back() < 0)
+      throw std::runtime_error(std::string(s_.info->name) + ": " +
+                               s_.attributes[r.size_attribute].name + ": expected 0 or more; got " +
+                               std::to_string(shape.back()));
+    return empty(view, shape, type);
+  }
+
+  AtenTensorHandle make(const Result& r) {
+    const DLTensor& like = inputs_[r.like].views.front();
+    const DLDataType type = type_of(r, like);
+    if (type.bits == 0) return handles_.keep(empty(like, {0}, {kDLUInt, 8, 1}));
+    const AtenTensorHandle handle = handles_.keep(make_like(r, type));
+    Tensors& made = made_.emplace_back();
+    made.handles.push_back(handle);
+    made.views.push_back(view_of(handle, r.argument));
+    add_argument(r.argument, made);
+    return handle;
+  }
+
+  static void parallel_for(void*, int64_t n, void (*task)(void*, int64_t), void* context) {
+    struct Task {
+      void (*run)(void*, int64_t);
+      void* context;
+    } each{task, context};
+    const auto range = [](int64_t begin, int64_t end, void* self) {
+      const Task& t = *static_cast<const Task*>(self);
+      for (; begin < end; ++begin) t.run(t.context, begin);
+    };
+    if (torch_parallel_for(0, n, 1, range, &each) == AOTI_TORCH_SUCCESS) return;
+    range(0, n, &each);  // PyTorch has no threads to lend
+  }
+
+  void execute() {
+    twinops_execution execution{};
+    execution.struct_size = sizeof(execution);
+    Scratch scratch{device_, {}};
+    execution.allocate = &Scratch::allocate;
+    execution.workspace_context = &scratch;
+    if (device_.device_type == kDLCPU) {
+      uint32_t threads = 1;
+      check(torch_get_num_threads(&threads), "its number of threads");
+      execution.threads = static_cast<int32_t>(threads);
+      execution.parallel_for = &parallel_for;
+    } else {
+      execution.stream = current_stream(device_);
+    }
+    if (twinops_run(s_.info->name, arguments_.data(), arguments_.size(), attributes_.data(),
+                    attributes_.size(), &execution) != TWINOPS_OK)
+      throw std::runtime_error(twinops_last_error());
+  }
+
+  const Signature& s_;
+  Handles handles_;
+  std::vector<Tensors> inputs_, outputs_;
+  std::deque<Tensors> made_;
+  std::vector<Value> values_;
+  std::vector<twinops_argument> arguments_;
+  std::vector<twinops_attribute> attributes_;
+  DLDevice device_{};
+  bool found_ = false;
+};
+
+}  // namespace
+
+void run(const Signature& signature, StableIValue* stack) {
+  Call call(signature, stack);
+  call.run(stack);
+}
+
+}  // namespace twinops::torch_host

@@ -1,0 +1,69 @@
+// How PyTorch sees an operator of twinops: the arguments and results of a custom operator, worked
+// out from the library's operator table. Knows no header of PyTorch's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "twinops/twinops.h"
+
+namespace twinops::torch_host {
+
+// A tensor, a tensor that may be None, or a list of tensors, in the order of the schema.
+struct Operand {
+  const twinops_argument_info* argument;  // nullptr: only its shape and device are used
+  std::string name;
+  bool is_written = false;
+  // The output that is this tensor as well, of an operator that works in place.
+  const twinops_argument_info* also = nullptr;
+
+  bool is_list() const { return argument != nullptr && argument->is_list != 0; }
+  bool is_optional() const { return argument != nullptr && argument->is_required == 0; }
+};
+
+struct Attribute {
+  std::string name;
+  int32_t kind;                                  // twinops_attribute_kind
+  const twinops_attribute_info* info = nullptr;  // nullptr: the adapter's own, not passed on
+};
+
+// A new tensor that a functional operator gives.
+struct Result {
+  // The shape of the operand `like`; that with a last dimension of another size; its last
+  // dimension.
+  enum class Shape { like, last_dimension, row };
+
+  const twinops_argument_info* argument;
+  int like = 0;
+  Shape shape = Shape::like;
+  DLDataType type{};        // bits 0: the type of `like`
+  int size_attribute = -1;  // of last_dimension: the attribute that is its size
+  // The attribute that names the type: "same" is the type above; of a result that may be left out,
+  // "" leaves it out, and "uint32" is a mask with a bit for each element of `like`.
+  int type_attribute = -1;
+
+  bool is_optional() const { return argument->is_required == 0; }
+};
+
+struct Signature {
+  const twinops_operator_info* info = nullptr;
+  std::string name;    // PyTorch's, "softmax", "softmax.out", "update_loss_scaling_"
+  std::string schema;  // "softmax(Tensor x, *, ...) -> Tensor"
+  std::vector<Operand> operands;
+  std::vector<Attribute> attributes;  // behind the operands in the schema, before `outputs`
+  std::vector<Operand> outputs;       // of an overload "out": last in the schema
+  std::vector<Result> results;
+};
+
+// The operator as PyTorch's operators: one that gives new tensors and an overload "out" that writes
+// into given ones; or, if an output is a list, one that works in place, whose name ends with "_".
+std::vector<Signature> signatures(const twinops_operator_info& info);
+
+// The results of the operator, a line each, for whoever must know their shapes without computing:
+//   NAME LIKE SHAPE TYPE TYPE_ATTRIBUTE
+// SHAPE is "like", "row" or "last:ATTRIBUTE", TYPE a type's name or "same"; TYPE_ATTRIBUTE is "-"
+// if there is none, and ends with "?" if it may be "".
+std::string describe_results(const Signature& signature);
+
+}  // namespace twinops::torch_host

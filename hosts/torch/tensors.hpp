@@ -1,0 +1,56 @@
+// PyTorch's tensors, by the handles of its stable ABI, as DLPack views; and what a call needs of
+// them: new tensors, the stream, scratch memory.
+#pragma once
+
+#include <torch/csrc/stable/c/shim.h>
+
+#include <vector>
+
+#include "twinops/twinops.h"
+
+namespace twinops::torch_host {
+
+// Throws what PyTorch refused; its own message has been printed by PyTorch.
+void check(AOTITorchError error, const char* what);
+
+// Handles that are given back when this goes.
+class Handles {
+ public:
+  Handles() = default;
+  Handles(const Handles&) = delete;
+  ~Handles();
+  AtenTensorHandle keep(AtenTensorHandle tensor) {
+    tensors_.push_back(tensor);
+    return tensor;
+  }
+  StringHandle keep(StringHandle text) {
+    strings_.push_back(text);
+    return text;
+  }
+
+ private:
+  std::vector<AtenTensorHandle> tensors_;
+  std::vector<StringHandle> strings_;
+};
+
+// A view of a tensor's memory with its shape and strides, which the tensor holds. An int32 or int64
+// tensor is taken for a word of 32 or 64 bits where `argument` takes those and not the integer.
+DLTensor view_of(AtenTensorHandle tensor, const twinops_argument_info* argument);
+
+// A new tensor on `like`'s device, of its shape and, if it has no gaps, its order of axes.
+AtenTensorHandle empty_like(AtenTensorHandle like, const DLTensor& view, DLDataType type);
+// A new tensor without gaps on `like`'s device.
+AtenTensorHandle empty(const DLTensor& like, const std::vector<int64_t>& shape, DLDataType type);
+
+// PyTorch's current stream on the device; nullptr on a CPU.
+void* current_stream(DLDevice device);
+
+// Scratch memory of PyTorch's allocator, for twinops_execution: it is given back when this goes. On
+// a GPU that allocator keeps the order of the stream, so the kernels may still be running then.
+struct Scratch {
+  DLDevice device;
+  Handles handles;
+  static void* allocate(void* self, size_t bytes, void* stream);
+};
+
+}  // namespace twinops::torch_host

@@ -1,0 +1,188 @@
+"""Eager mode's short way to the operators: one autograd.Function a family, around the operator itself.
+PyTorch's dispatcher would call back into Python for each call otherwise (_autograd.py), which costs
+more than the call. Both give the same bits and the same gradients; a test compares them.
+
+Under create_graph the backward passes go by torch.ops.twinops, which are differentiable in turn.
+"""
+
+import torch
+from torch.autograd import Function
+
+from twinops.torch import _random
+from twinops.torch._autograd import mask_gradient
+
+ops = torch.ops.twinops
+_below_autograd = torch._C._AutoDispatchBelowAutograd
+_TENSORS = {torch.Tensor, torch.nn.Parameter}
+
+
+def is_plain(*tensors):
+    """Whether these tensors, or None, may take the short way."""
+    for t in tensors:
+        if t is not None and type(t) not in _TENSORS:
+            return False
+    return not _random.is_traced()
+
+
+def wants_gradient(*tensors):
+    if torch.is_grad_enabled():
+        for t in tensors:
+            if t is not None and t.requires_grad:
+                return True
+    return False
+
+
+def call(overload, *args, **kwargs):
+    """The operator without a gradient."""
+    with _below_autograd():
+        return overload(*args, **kwargs)
+
+
+class Softmax(Function):
+    """softmax and log_softmax: `op` is the name."""
+
+    @staticmethod
+    def forward(ctx, x, mask, lengths, op, attributes):
+        with _below_autograd():
+            y = _FORWARD[op](x, mask, lengths, **attributes)
+        ctx.op, ctx.attributes, ctx.dtype = op, attributes, x.dtype
+        if mask is not None and ctx.needs_input_grad[1]:
+            ctx.save_for_backward(y, mask)
+        else:
+            ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        y, *mask = ctx.saved_tensors
+        axis = ctx.attributes["axis"]
+        known = {"axis": axis, "scale": ctx.attributes["scale"]}
+        if y.dtype != ctx.dtype:
+            known["dx_type"] = str(ctx.dtype).removeprefix("torch.")
+        dx = dmask = None
+        if ctx.needs_input_grad[0]:
+            dx = _gradient(_BACKWARD[ctx.op], y, dy, **known)
+        if mask:
+            dmask = mask_gradient(ctx.op, y, dy, None, mask[0], axis)
+        return dx, dmask, None, None, None
+
+
+class Dropout(Function):
+    @staticmethod
+    def forward(ctx, x, seed_tensor, attributes, mask_type):
+        with _below_autograd():
+            y, mask = ops.dropout.default(x, seed_tensor, mask_type=mask_type, **attributes)
+        ctx.attributes = attributes
+        ctx.save_for_backward(mask if mask_type else None, seed_tensor)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        mask, seed_tensor = ctx.saved_tensors
+        dx = _gradient(ops.dropout_grad.default, dy, mask, seed_tensor, **ctx.attributes)
+        return dx, None, None, None
+
+
+class DropoutInPlace(Function):
+    @staticmethod
+    def forward(ctx, x, seed_tensor, attributes):
+        with _below_autograd(), torch._C._AutoDispatchBelowADInplaceOrView():
+            ops.dropout.out(x, seed_tensor, y=x, **attributes)
+        ctx.mark_dirty(x)
+        ctx.attributes = attributes
+        ctx.save_for_backward(seed_tensor)
+        return x
+
+    @staticmethod
+    def backward(ctx, dy):
+        (seed_tensor,) = ctx.saved_tensors
+        dx = _gradient(ops.dropout_grad.default, dy, None, seed_tensor, **ctx.attributes)
+        return dx, None, None
+
+
+class BiasDropoutResidual(Function):
+    @staticmethod
+    def forward(ctx, x, bias, residual, seed_tensor, attributes, mask_type):
+        with _below_autograd():
+            y, mask = ops.bias_dropout_residual.default(
+                x, bias, residual, seed_tensor, mask_type=mask_type, **attributes
+            )
+        ctx.attributes = attributes
+        ctx.row = bias is not None and bias.dim() < x.dim()
+        ctx.save_for_backward(mask if mask_type else None, seed_tensor)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        mask, seed_tensor = ctx.saved_tensors
+        to_x, to_bias, to_residual, *_ = ctx.needs_input_grad
+        dx = dbias = None
+        if to_x or to_bias:
+            if to_bias and ctx.row:
+                dy = dy.contiguous()  # the sums are taken of a dx without gaps
+            dx, dbias = _gradient(
+                ops.bias_dropout_residual_grad.default,
+                dy,
+                mask,
+                seed_tensor,
+                dbias_type="same" if to_bias and ctx.row else "",
+                **ctx.attributes,
+            )
+        if to_bias and not ctx.row:
+            dbias = dx
+        return (
+            dx if to_x else None,
+            dbias if to_bias else None,
+            dy if to_residual else None,
+            None,
+            None,
+            None,
+        )
+
+
+class SoftmaxDropout(Function):
+    """Gives (y, softmax(x)): the second derivative comes by the probabilities too."""
+
+    @staticmethod
+    def forward(ctx, x, mask, lengths, seed_tensor, softmax, dropout, types):
+        with _below_autograd():
+            y, p, kept = ops.softmax_dropout.default(
+                x, mask, lengths, seed_tensor, **softmax, **dropout, **types
+            )
+        ctx.softmax = {"axis": softmax["axis"], "scale": softmax["scale"]}
+        if p.dtype != x.dtype:
+            ctx.softmax["dx_type"] = str(x.dtype).removeprefix("torch.")
+        ctx.dropout = dropout
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(p, kept if types["dropout_mask_type"] else None, seed_tensor)
+        return y, p
+
+    @staticmethod
+    def backward(ctx, dy, dp):
+        p, kept, seed_tensor = ctx.saved_tensors
+        dx = None
+        if dy is not None:
+            dx = _gradient(
+                ops.softmax_dropout_grad.default,
+                p,
+                dy,
+                kept,
+                seed_tensor,
+                **ctx.softmax,
+                **ctx.dropout,
+            )
+        if dp is not None:
+            more = _gradient(ops.softmax_grad.default, p, dp, **ctx.softmax)
+            dx = more if dx is None else dx + more
+        return dx, None, None, None, None, None, None
+
+
+def _gradient(overload, *args, **kwargs):
+    if torch.is_grad_enabled():  # create_graph
+        return overload(*args, **kwargs)
+    with _below_autograd():
+        return overload(*args, **kwargs)
+
+
+_FORWARD = {"softmax": ops.softmax.default, "log_softmax": ops.log_softmax.default}
+_BACKWARD = {"softmax": ops.softmax_grad.default, "log_softmax": ops.log_softmax_grad.default}

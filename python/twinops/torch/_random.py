@@ -1,0 +1,85 @@
+"""Where the next call draws.
+
+Every call of a dropout takes a seed of its own, a number of 63 bits, from PyTorch's CPU generator,
+whatever the device of the tensor: so the mask is the same on every device, and everything that keeps
+and puts back PyTorch's random state (manual_seed, fork_rng, checkpoint, DataLoader's workers) does so
+for twinops. The seed is a number of the host's: drawing it moves nothing to or from a GPU.
+
+- A generator that is given is drawn from instead. One of a GPU gives a seed there.
+- While a CUDA graph is captured, seeds come from the GPU's generator: each replay draws anew.
+- In a compiled graph the operator twinops::draw_seed draws when the graph runs: the same seeds, and so
+  the same masks, as in eager mode.
+- Under torch.func.vmap the argument `randomness` decides, as for PyTorch's own dropout.
+"""
+
+import threading
+
+import torch
+
+_HIGHEST = 2**63 - 1
+_local = threading.local()
+
+
+def _cell():
+    cell = getattr(_local, "cell", None)
+    if cell is None:
+        with torch.inference_mode(False):
+            cell = _local.cell = torch.empty((), dtype=torch.int64, device="cpu")
+    return cell
+
+
+def draw_number():
+    """A seed from PyTorch's default CPU generator."""
+    return _cell().random_().item()
+
+
+def is_traced():
+    """Whether this call is recorded, transformed or observed instead of only run: then all it does
+    has to be PyTorch operators."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
+
+
+def draw(x, generator=None):
+    """(seed, None) or (0, seed tensor) for a call that drops elements of x."""
+    if generator is not None:
+        cell = torch.empty((), dtype=torch.int64, device=generator.device)
+        cell.random_(generator=generator)
+        return (cell.item(), None) if generator.device.type == "cpu" else (0, cell)
+    if torch.compiler.is_compiling():
+        return 0, torch.ops.twinops.draw_seed(x)
+    if torch._C._are_functorch_transforms_active():
+        return 0, torch.randint(_HIGHEST, (), device="cpu")
+    if torch._C._len_torch_dispatch_stack() > 0:
+        return 0, torch.ops.twinops.draw_seed(x)
+    if x.is_cuda and torch.cuda.is_current_stream_capturing():
+        return 0, torch.empty((), dtype=torch.int64, device=x.device).random_()
+    return draw_number(), None
+
+
+_library = torch.library.Library("twinops", "FRAGMENT")
+# `like` orders the draws of a graph behind what they are for. A draw is no function of it.
+_library.define("draw_seed(Tensor like) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+
+
+def _draw_seed(like):
+    return torch.empty((), dtype=torch.int64, device="cpu").random_()
+
+
+_library.impl("draw_seed", _draw_seed, "CompositeExplicitAutograd")
+torch.library.register_fake(
+    "twinops::draw_seed", lambda like: torch.empty((), dtype=torch.int64, device="cpu")
+)
+
+
+def _keep_draws_apart():
+    """Tells AOTAutograd that two draws are not one because they look alike."""
+    from torch._functorch import compile_utils
+
+    compile_utils.rand_ops.append(torch.ops.twinops.draw_seed)
+
+
+_keep_draws_apart()

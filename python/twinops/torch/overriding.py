@@ -1,0 +1,113 @@
+"""override(): twinops' kernels in the place of ATen's own, below autograd, so that code that nobody
+here wrote, and C++ code too, follows unchanged: softmax, log_softmax, dropout and their gradients, on
+CPU and CUDA."""
+
+import warnings
+
+import torch
+
+from twinops.torch import _random
+
+ops = torch.ops.twinops
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def _contiguous(op, x, dim, half_to_float, out_name="out"):
+    dtype = torch.float32 if half_to_float else x.dtype
+    out = torch.empty(x.shape, dtype=dtype, device=x.device)
+    if x.dim() == 0:
+        getattr(ops, op).out(x.reshape(1), axis=0, out=out.reshape(1))
+    else:
+        getattr(ops, op).out(x, axis=dim, out=out)
+    return out
+
+
+def _softmax(x, dim, half_to_float):
+    return _contiguous("softmax", x, dim, half_to_float)
+
+
+def _log_softmax(x, dim, half_to_float):
+    return _contiguous("log_softmax", x, dim, half_to_float)
+
+
+def _backward(op, grad, y, dim, input_dtype):
+    dx = torch.empty(y.shape, dtype=input_dtype, device=y.device)
+    tensors = (y, grad, dx) if y.dim() else (y.reshape(1), grad.reshape(1), dx.reshape(1))
+    getattr(ops, op).out(tensors[0], tensors[1], axis=dim if y.dim() else 0, dx=tensors[2])
+    return dx
+
+
+def _softmax_backward(grad, y, dim, input_dtype):
+    return _backward("softmax_grad", grad, y, dim, input_dtype)
+
+
+def _log_softmax_backward(grad, y, dim, input_dtype):
+    return _backward("log_softmax_grad", grad, y, dim, input_dtype)
+
+
+def _native_dropout(x, p, train):
+    if train is False or p == 0:
+        return x.clone(), torch.ones_like(x, dtype=torch.bool, memory_format=torch.contiguous_format)
+    seed, seed_tensor = (0, None) if p == 1 else _random.draw(x)
+    return ops.dropout(x, seed_tensor, p=p, seed=seed, mask_type="bool")
+
+
+def _native_dropout_backward(grad, mask, scale):
+    # PyTorch gives the scale, 1 / (1 - p), and 0 at p = 1.
+    p = 0.0 if scale == 0 else 1.0 - 1.0 / scale
+    if scale == 0:
+        return torch.zeros_like(grad)
+    return ops.dropout_grad(grad, mask.contiguous(), p=p)
+
+
+def _dropout(x, p, train):
+    """torch.dropout on a CPU, which PyTorch composes of other operators there."""
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not train or p == 0 or x.numel() == 0:
+        return x
+    if x.dtype not in _FLOATS:
+        return x * torch.empty_like(x).bernoulli_(1 - p).div_(1 - p)
+    return torch.native_dropout(x, p, train)[0]
+
+
+_KERNELS = {
+    "_softmax": _softmax,
+    "_log_softmax": _log_softmax,
+    "_softmax_backward_data": _softmax_backward,
+    "_log_softmax_backward_data": _log_softmax_backward,
+    "native_dropout": _native_dropout,
+    "native_dropout_backward": _native_dropout_backward,
+}
+
+
+class Override:
+    """What override() did; `remove()`, or the end of a `with` block, undoes it."""
+
+    def __init__(self):
+        self._library = torch.library.Library("aten", "IMPL")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a kernel is replaced is what is wanted
+            for name, kernel in _KERNELS.items():
+                for key in ("CPU", "CUDA"):
+                    self._library.impl(name, kernel, key)
+            for key in ("CPU", "AutogradCPU"):
+                self._library.impl("dropout", _dropout, key)
+
+    def remove(self):
+        library, self._library = self._library, None
+        if library is not None:
+            library._destroy()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+
+def override():
+    """Replaces ATen's kernels of softmax, log_softmax and dropout, and their gradients', on CPU and
+    CUDA, for the whole process. Returns an object whose remove() puts ATen's back; a `with` block does
+    too."""
+    return Override()

@@ -1,0 +1,150 @@
+"""patch() and unpatch(): twinops in the place of PyTorch's functions, for models that are written
+already. A module of PyTorch's calls torch.nn.functional.dropout by that name, so nn.Dropout,
+nn.MultiheadAttention and the rest change with it."""
+
+import contextlib
+import functools
+import inspect
+import sys
+from typing import NamedTuple
+
+import torch
+
+from twinops.torch import functional, sharding
+from twinops.torch.amp import GradScaler
+
+_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_originals = []  # (owner, name, what was there)
+
+LEFT_ALONE = (
+    "torch.nn.functional.scaled_dot_product_attention: its kernels take softmax and dropout inside",
+    "nn.MultiheadAttention and nn.TransformerEncoderLayer in eval mode without gradients: a fused "
+    "kernel of PyTorch's (torch.backends.mha.set_fastpath_enabled(False) turns it off)",
+    "torch.nn.functional.cross_entropy: its log_softmax is inside ATen; override() replaces it",
+    "alpha_dropout, feature_alpha_dropout, gumbel_softmax, rrelu, nn.LSTM's and nn.GRU's dropout",
+    "calls with out=, of integer or complex, sparse, nested or quantized tensors, of tensor "
+    "subclasses other than DTensor, of devices other than CPU and CUDA: they go to PyTorch",
+)
+
+
+class Report(NamedTuple):
+    """What patch() did: names that are twinops' now, and what still computes as PyTorch does."""
+
+    replaced: list
+    left_alone: list
+
+
+def _method(function):
+    """A method of Tensor from a function of torch."""
+
+    def call(self, *args, **kwargs):
+        return function(self, *args, **kwargs)
+
+    return call
+
+
+def _softmax_of_torch(ours):
+    """torch.softmax(input, dim, dtype=None), whose third argument may be given by position."""
+
+    def call(input, dim, dtype=None):
+        return ours(input, dim, dtype=dtype)
+
+    return call
+
+
+def _places():
+    nn = torch.nn.functional
+    softmax, log_softmax = (_softmax_of_torch(getattr(functional, n)) for n in ("softmax", "log_softmax"))
+
+    def dropout(input, p, train):
+        return functional.dropout(input, p, train)
+
+    return [
+        (nn, "softmax", functional.softmax),
+        (nn, "log_softmax", functional.log_softmax),
+        (nn, "softmin", functional.softmin),
+        (nn, "dropout", functional.dropout),
+        (nn, "dropout1d", functional.dropout1d),
+        (nn, "dropout2d", functional.dropout2d),
+        (nn, "dropout3d", functional.dropout3d),
+        (torch, "softmax", softmax),
+        (torch, "log_softmax", log_softmax),
+        (torch, "dropout", dropout),
+        (torch.Tensor, "softmax", softmax),
+        (torch.Tensor, "log_softmax", log_softmax),
+    ]
+
+
+def _is_ours(x, dtype):
+    if not isinstance(x, torch.Tensor):
+        return False
+    if type(x) not in (torch.Tensor, torch.nn.Parameter) and not sharding.is_sharded(x):
+        if torch.overrides.has_torch_function_unary(x):
+            return False
+    if x.layout is not torch.strided or x.device.type not in ("cpu", "cuda", "meta"):
+        return False
+    return (x.dtype if dtype is None else dtype) in _TYPES and not x.is_nested
+
+
+def _in_place_of(original, ours):
+    """Ours; PyTorch's for arguments that only PyTorch's has, such as `out`, and tensors that twinops
+    does not take."""
+    signature = inspect.signature(ours)
+
+    @functools.wraps(original, assigned=("__name__", "__qualname__", "__doc__"), updated=())
+    def call(*args, **kwargs):
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            return original(*args, **kwargs)
+        if not _is_ours(given.get("input"), given.get("dtype")):
+            return original(*args, **kwargs)
+        return ours(*args, **kwargs)
+
+    return call
+
+
+def _held_elsewhere(originals):
+    """Names by which loaded modules hold PyTorch's functions: `from torch.nn.functional import ...`."""
+    by_id = {id(original): f"{owner.__name__}.{name}" for owner, name, original in originals}
+    found = []
+    for module_name, module in list(sys.modules.items()):
+        if module is None or module_name.split(".")[0] in ("torch", "twinops"):
+            continue
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if callable(value) and id(value) in by_id:
+                found.append(f"{module_name}.{name}: imported before, it stays {by_id[id(value)]}")
+    return sorted(found)
+
+
+def patch():
+    """Puts twinops' functions and GradScaler into PyTorch, and returns what was replaced and what is
+    left alone. Twice is as good as once."""
+    if not _originals:
+        for owner, name, ours in _places():
+            original = getattr(owner, name)
+            _originals.append((owner, name, original))
+            setattr(owner, name, _in_place_of(original, ours))
+        _originals.append((torch.amp, "GradScaler", torch.amp.GradScaler))
+        torch.amp.GradScaler = GradScaler
+    replaced = [f"{owner.__name__}.{name}" for owner, name, _ in _originals]
+    return Report(replaced, [*LEFT_ALONE, *_held_elsewhere(_originals)])
+
+
+def unpatch():
+    """Takes them out again: every name is what it was before patch()."""
+    while _originals:
+        owner, name, original = _originals.pop()
+        setattr(owner, name, original)
+
+
+@contextlib.contextmanager
+def patched():
+    """patch() for the length of a `with` block."""
+    before = bool(_originals)
+    report = patch()
+    try:
+        yield report
+    finally:
+        if not before:
+            unpatch()

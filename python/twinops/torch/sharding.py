@@ -1,0 +1,131 @@
+"""DTensors: each rank computes its part and drops what the whole tensor would drop there, so that the
+numbers do not depend on how many ranks there are.
+
+The seed of a call comes from each rank's own PyTorch generator: the ranks of a mesh that hold parts
+of one tensor must be seeded alike (torch.manual_seed with one number), as for DTensor itself.
+"""
+
+import sys
+
+import torch
+
+
+def is_sharded(x):
+    """Whether x is a DTensor; without importing what a program does not use."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(x, module.DTensor)
+
+
+def _whole_values(x, but=()):
+    """x with every placement that is not Replicate, or a Shard along an axis not in `but`, made
+    whole."""
+    from torch.distributed.tensor import Replicate, Shard
+
+    axes = {axis % x.dim() for axis in but}
+    placements = [
+        p if isinstance(p, (Replicate, Shard)) and not (isinstance(p, Shard) and p.dim in axes)
+        else Replicate()
+        for p in x.placements
+    ]
+    return x if placements == list(x.placements) else x.redistribute(x.device_mesh, placements)
+
+
+def _place(x):
+    """(global shape, where this rank's part begins) of a DTensor."""
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    _, start = compute_local_shape_and_global_offset(x.shape, x.device_mesh, x.placements)
+    return tuple(x.shape), tuple(start)
+
+
+def _like(x, local):
+    from torch.distributed.tensor import DTensor
+
+    strides, step = [0] * x.dim(), 1
+    for i in reversed(range(x.dim())):
+        strides[i], step = step, step * max(x.shape[i], 1)
+    return DTensor.from_local(
+        local, x.device_mesh, x.placements, run_check=False, shape=x.shape, stride=tuple(strides)
+    )
+
+
+def _local(tensor, x):
+    """This rank's part of a tensor of x's shape."""
+    if tensor is None:
+        return None
+    if not is_sharded(tensor):
+        raise TypeError("got a DTensor and a plain tensor: make both DTensors")
+    return tensor.redistribute(x.device_mesh, x.placements).to_local()
+
+
+def softmax(op, x, dim, dtype, mask, lengths, attributes):
+    """Rows are taken whole: a tensor that is sharded along `dim` is gathered along it first."""
+    from twinops.torch import functional
+
+    if mask is not None or lengths is not None:
+        raise NotImplementedError(
+            f"{op} of a DTensor takes no mask and no lengths: call it on to_local() of each"
+        )
+    if attributes.get("causal") and any(p.is_shard(x.dim() - 2) for p in x.placements):
+        x = _whole_values(x, but=(dim, -2))
+    x = _whole_values(x, but=(dim,))
+    local = functional._softmax(op, x.to_local(), dim, dtype, None, None, attributes)
+    return _like(x, local)
+
+
+def dropout(x, p, inplace, generator, mask, shared_axes):
+    from twinops.torch import functional
+
+    whole = _whole_values(x)
+    global_shape, start = _place(whole)
+    if inplace and whole is not x:
+        raise RuntimeError("dropout in place of a DTensor with partial sums: it has to be made whole")
+    local = functional._dropout(
+        whole.to_local(), p, True, inplace, generator, mask, global_shape, start, shared_axes
+    )
+    return x if inplace else _like(whole, local)
+
+
+def bias_dropout_residual(x, bias, residual, p, training, generator, mask):
+    from torch.distributed.tensor import Replicate, Shard
+
+    from twinops.torch import functional
+
+    x = _whole_values(x)
+    global_shape, start = _place(x)
+    if bias is not None and bias.dim() < x.dim():
+        # Along the last axis the bias lies as x does; along the others every rank has all of it.
+        last = x.dim() - 1
+        placements = [Shard(0) if p.is_shard(last) else Replicate() for p in x.placements]
+        bias = bias.redistribute(x.device_mesh, placements).to_local(
+            grad_placements=[
+                Shard(0) if q.is_shard(last) else (_partial() if q.is_shard() else Replicate())
+                for q in x.placements
+            ]
+        )
+    else:
+        bias = _local(bias, x)
+    local = functional.bias_dropout_residual(
+        x.to_local(),
+        bias,
+        _local(residual, x),
+        p,
+        training,
+        generator=generator,
+        mask=mask,
+        global_shape=global_shape,
+        start=start,
+    )
+    return _like(x, local)
+
+
+def _partial():
+    from torch.distributed.tensor import Partial
+
+    return Partial()
+
+
+def agree_on(found_inf, groups):
+    """Makes a found_inf (float32) 1 on every rank of the process groups if it is on one."""
+    for group in groups:
+        torch.distributed.all_reduce(found_inf, torch.distributed.ReduceOp.MAX, group=group)
