@@ -15,6 +15,60 @@ from twinops.torch import _plugin
 ops = torch.ops.twinops
 
 
+# ---- Registration --------------------------------------------------------------------------------------
+
+_transformed = {}  # operator -> what torch.func's transformations take
+
+
+class _Call:
+    """A call's arguments and results by name."""
+
+    def __init__(self, op):
+        self.schema = getattr(ops, op).default._schema
+        self.tensors = [a.name for a in self.schema.arguments if "Tensor" in str(a.type)]
+        self.defaults = {
+            a.name: a.default_value for a in self.schema.arguments if a.has_default_value()
+        }
+        self.attributes = [a.name for a in self.schema.arguments if a.name not in self.tensors]
+        self.results = [r.name for r in _plugin.results(op)]
+
+
+def _register_autograd(op, backward, setup_context):
+    """torch.library.register_autograd; and the same for torch.func, whose transformations do not take
+    what that makes."""
+    torch.library.register_autograd(f"twinops::{op}", backward, setup_context=setup_context)
+    overload = getattr(ops, op).default
+
+    class Transformed(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(*tensors_and_attributes):
+            *tensors, attributes = tensors_and_attributes
+            return overload(*tensors, **attributes)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            *tensors, attributes = inputs
+            setup_context(ctx, tuple(tensors), attributes, output)
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            return (*backward(ctx, *gradients), None)
+
+    _transformed[op] = Transformed, _Call(op)
+
+
+def call(op, *tensors, **attributes):
+    """torch.ops.twinops.<op>, also where torch.func transforms it."""
+    if op in _transformed and torch._C._are_functorch_transforms_active():
+        function, known = _transformed[op]
+        filled = {n: attributes.get(n, known.defaults.get(n)) for n in known.attributes}
+        rest = len(known.tensors) - len(tensors)
+        return function.apply(*tensors, *[None] * rest, filled)
+    return getattr(ops, op)(*tensors, **attributes)
+
+
 # ---- Second derivatives, by PyTorch's own differentiable operators ---------------------------------
 
 
@@ -33,68 +87,53 @@ def log_softmax_second(g, y, dy, axis, scale):
     return -scale * g * p * dy.sum(axis, keepdim=True), scale * (g - along)
 
 
-def mask_gradient(op, y, dy, x, mask, axis, masked_type=None):
+def mask_gradient(op, y, dy, mask, axis):
     """The gradient with respect to an additive mask: that of x with scale 1, summed to its shape."""
-    grad_op = getattr(ops, f"{op}_grad")
-    dv = grad_op(y, dy, axis=axis, dx_type="same")
+    dv = call(f"{op}_grad", y, dy, axis=axis, dx_type="same")
     return dv.sum_to_size(mask.shape).to(mask.dtype)
 
 
 # ---- First derivatives, by name ---------------------------------------------------------------------
 
 
-class _Call:
-    """A call's arguments and results by name."""
-
-    def __init__(self, op):
-        self.schema = getattr(ops, op).default._schema
-        self.tensors = [
-            a.name for a in self.schema.arguments if isinstance(a.type, torch._C.Type)
-            and "Tensor" in str(a.type)
-        ]
-        self.attributes = [a.name for a in self.schema.arguments if a.name not in self.tensors]
-        self.results = [r.name for r in _plugin.results(op)]
-
-
-def _sources(op, call):
-    """Of each tensor that the gradient operator takes: "dy", or whose it is in the forward call."""
+def _sources(op, known):
+    """Of each tensor that the gradient operator takes: "dy", or whose it is in the forward known."""
     found = {}
     for a in operators()[f"{op}_grad"].arguments:
         if a.is_output:
             continue
-        if a.name in call.tensors:
+        if a.name in known.tensors:
             found[a.name] = a.name
-        elif a.name in call.results:
+        elif a.name in known.results:
             found[a.name] = a.name
-        elif a.name in ("dy", f"d{call.results[0]}"):
+        elif a.name in ("dy", f"d{known.results[0]}"):
             found[a.name] = "dy"
         elif a.name == "y":
-            found[a.name] = call.results[0]
+            found[a.name] = known.results[0]
         elif a.is_required:
             return None
     return found
 
 
 def _register(op):
-    call, grad_call = _Call(op), _Call(f"{op}_grad")
-    sources = _sources(op, call)
+    known, grad_call = _Call(op), _Call(f"{op}_grad")
+    sources = _sources(op, known)
     if sources is None:
         return
-    overload = getattr(ops, f"{op}_grad").default
-    shared = [name for name in grad_call.attributes if name in call.attributes]
+    shared = [name for name in grad_call.attributes if name in known.attributes]
     sized = [r for r in _plugin.results(f"{op}_grad") if r.shape.startswith("last:")]
     produced = [r.name for r in _plugin.results(f"{op}_grad")]
 
     def setup_context(ctx, inputs, keyword_only_inputs, output):
-        given = dict(zip(call.tensors, inputs))
+        given = dict(zip(known.tensors, inputs))
         outputs = output if isinstance(output, tuple) else (output,)
-        results = dict(zip(call.results, outputs))
+        results = dict(zip(known.results, outputs))
         for result in _plugin.results(op):
             if result.optional and keyword_only_inputs[result.type_attribute] == "":
                 results[result.name] = None
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(
-            *(t for name, t in zip(call.results[1:], outputs[1:]) if name != "probabilities")
+            *(t for name, t in zip(known.results[1:], outputs[1:]) if name != "probabilities")
         )
         ctx.attributes = {name: keyword_only_inputs[name] for name in shared}
         ctx.shapes = {n: (t.shape, t.dtype) for n, t in given.items() if t is not None}
@@ -107,7 +146,7 @@ def _register(op):
 
     def backward(ctx, dy, dp=None, *_):
         kept = dict(zip(ctx.kept, ctx.saved_tensors))
-        needs = dict(zip(call.tensors, ctx.needs_input_grad))
+        needs = dict(zip(known.tensors, ctx.needs_input_grad))
         attributes = dict(ctx.attributes)
         for result in sized:
             attributes[result.shape.removeprefix("last:")] = ctx.shapes[result.name[1:]][0][-1]
@@ -115,19 +154,19 @@ def _register(op):
         for result in _plugin.results(f"{op}_grad"):
             wanted = result.name[1:]
             if result.shape == "row":  # a bias of the last dimension's shape, else it is dx itself
-                rows = needs[wanted] and len(ctx.shapes[wanted][0]) < dy.dim()
+                rows = needs[wanted] and len(ctx.shapes[wanted][0]) < len(ctx.shapes["x"][0])
                 attributes[result.type_attribute] = "same" if rows else ""
             elif result.type_attribute:
                 attributes[result.type_attribute] = _type_name(ctx.shapes[wanted][1])
-        grads = {name: None for name in call.tensors}
+        grads = {name: None for name in known.tensors}
         if dp is not None and needs["x"]:  # the second derivative comes by the probabilities too
-            known = {n: attributes[n] for n in ("axis", "scale", "dx_type")}
-            grads["x"] = ops.softmax_grad(kept["probabilities"], dp, **known)
+            scale = {n: attributes[n] for n in ("axis", "scale", "dx_type")}
+            grads["x"] = call("softmax_grad", kept["probabilities"], dp, **scale)
         if dy is None:
             return tuple(grads.values())
         if any(needs.get(name[1:]) for name in produced):
             tensors = [dy if s == "dy" else kept[s] for s in sources.values()]
-            made = overload(*tensors, **attributes)
+            made = call(f"{op}_grad", *tensors, **attributes)
             made = made if isinstance(made, tuple) else (made,)
             for name, gradient in zip(produced, made):
                 if needs.get(name[1:]):
@@ -139,10 +178,10 @@ def _register(op):
             grads["residual"] = dy
         if needs.get("mask") and "mask" in kept:
             y = kept["out"]
-            grads["mask"] = mask_gradient(op, y, dy, None, kept["mask"], ctx.attributes["axis"])
+            grads["mask"] = mask_gradient(op, y, dy, kept["mask"], ctx.attributes["axis"])
         return tuple(grads.values())
 
-    torch.library.register_autograd(f"twinops::{op}", backward, setup_context=setup_context)
+    _register_autograd(op, backward, setup_context)
 
 
 # Whose additive mask has a gradient.
@@ -166,12 +205,12 @@ def _register_second(op, second):
         y, dy = ctx.saved_tensors
         return second(g, y, dy, ctx.axis, ctx.scale)
 
-    torch.library.register_autograd(f"twinops::{op}_grad", backward, setup_context=setup_context)
+    _register_autograd(f"{op}_grad", backward, setup_context)
 
 
 def _register_linear(op, names):
     """dropout's gradient is linear, and its own transpose."""
-    call = _Call(f"{op}_grad")
+    known = _Call(f"{op}_grad")
 
     def setup_context(ctx, inputs, keyword_only_inputs, output):
         ctx.save_for_backward(*inputs[1:])
@@ -180,32 +219,30 @@ def _register_linear(op, names):
     def backward(ctx, g, gbias=None):
         if gbias is not None and gbias.numel() and gbias.dtype == g.dtype:
             g = g + gbias
-        return (ops.dropout_grad(g, *ctx.saved_tensors, **ctx.attributes),) + (None,) * (
-            len(call.tensors) - 1
+        return (call("dropout_grad", g, *ctx.saved_tensors, **ctx.attributes),) + (None,) * (
+            len(known.tensors) - 1
         )
 
-    torch.library.register_autograd(f"twinops::{op}_grad", backward, setup_context=setup_context)
+    _register_autograd(f"{op}_grad", backward, setup_context)
 
 
 def _register_softmax_dropout_second():
-    call = _Call("softmax_dropout_grad")
+    known = _Call("softmax_dropout_grad")
 
     def setup_context(ctx, inputs, keyword_only_inputs, output):
         ctx.save_for_backward(*inputs)
         ctx.axis, ctx.scale = keyword_only_inputs["axis"], keyword_only_inputs["scale"]
-        known = _Call("dropout_grad").attributes
-        ctx.attributes = {n: v for n, v in keyword_only_inputs.items() if n in known}
+        random = _Call("dropout_grad").attributes
+        ctx.attributes = {n: v for n, v in keyword_only_inputs.items() if n in random}
 
     def backward(ctx, g):
         p, dy, *random = ctx.saved_tensors
-        dp = ops.dropout_grad(dy, *random, **ctx.attributes)
+        dp = call("dropout_grad", dy, *random, **ctx.attributes)
         to_p, to_dp = softmax_second(g, p, dp, ctx.axis, ctx.scale)
-        to_dy = ops.dropout_grad(to_dp, *random, **ctx.attributes)
-        return (to_p, to_dy) + (None,) * (len(call.tensors) - 2)
+        to_dy = call("dropout_grad", to_dp, *random, **ctx.attributes)
+        return (to_p, to_dy) + (None,) * (len(known.tensors) - 2)
 
-    torch.library.register_autograd(
-        "twinops::softmax_dropout_grad", backward, setup_context=setup_context
-    )
+    _register_autograd("softmax_dropout_grad", backward, setup_context)
 
 
 def _register_projection_second():
@@ -215,11 +252,9 @@ def _register_projection_second():
         ctx.attributes = {n: v for n, v in keyword_only_inputs.items() if n != "columns"}
 
     def backward(ctx, g):
-        return ops.random_projection(g, *ctx.saved_tensors, k=ctx.k, **ctx.attributes), None, None
+        return call("random_projection", g, *ctx.saved_tensors, k=ctx.k, **ctx.attributes), None, None
 
-    torch.library.register_autograd(
-        "twinops::random_projection_grad", backward, setup_context=setup_context
-    )
+    _register_autograd("random_projection_grad", backward, setup_context)
 
 
 # ---- Operators that write into what they are given ---------------------------------------------------

@@ -63,7 +63,7 @@ class Softmax(Function):
         if ctx.needs_input_grad[0]:
             dx = _gradient(_BACKWARD[ctx.op], y, dy, **known)
         if mask:
-            dmask = mask_gradient(ctx.op, y, dy, None, mask[0], axis)
+            dmask = mask_gradient(ctx.op, y, dy, mask[0], axis)
         return dx, dmask, None, None, None
 
 

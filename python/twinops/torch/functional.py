@@ -16,7 +16,7 @@ a larger one, and drops what the whole would drop there.
 import torch
 from torch import Tensor
 
-from twinops.torch import _eager, _random, sharding
+from twinops.torch import _autograd, _eager, _random, sharding
 
 ops = torch.ops.twinops
 _MASK_TYPES = {"bits": "uint32", "bytes": "bool", None: ""}
@@ -74,7 +74,7 @@ def _softmax(op, x, dim, dtype, mask, lengths, attributes):
     mask = _mask_for(x, mask)
     attributes = {**attributes, "axis": dim, "out_type": out_type}
     if not _eager.is_plain(x, mask, lengths):
-        return getattr(ops, op)(x, mask, lengths, **attributes)
+        return _autograd.call(op, x, mask, lengths, **attributes)
     if _eager.wants_gradient(x, mask):
         return _eager.Softmax.apply(x, mask, lengths, op, attributes)
     return _eager.call(_eager._FORWARD[op], x, mask, lengths, **attributes)
@@ -179,7 +179,7 @@ def _dropout(x, p, training, inplace, generator, mask, global_shape, start, shar
     if shared_axes:
         attributes["shared_axes"] = shared_axes
     if not _eager.is_plain(x):
-        y = ops.dropout(x, seed_tensor, mask_type=mask_type, **attributes)[0]
+        y = _autograd.call("dropout", x, seed_tensor, mask_type=mask_type, **attributes)[0]
         return x.copy_(y) if inplace else y
     if inplace:
         return _eager.DropoutInPlace.apply(x, seed_tensor, attributes)
@@ -275,8 +275,14 @@ def bias_dropout_residual(
     else:
         attributes, seed_tensor = {"p": float(p), "training": training}, None
     if not _eager.is_plain(input, bias, residual):
-        return ops.bias_dropout_residual(
-            input, bias, residual, seed_tensor, mask_type=mask_type, **attributes
+        return _autograd.call(
+            "bias_dropout_residual",
+            input,
+            bias,
+            residual,
+            seed_tensor,
+            mask_type=mask_type,
+            **attributes,
         )[0]
     if _eager.wants_gradient(input, bias, residual):
         return _eager.BiasDropoutResidual.apply(
@@ -323,7 +329,10 @@ def softmax_dropout(
     types = {"y_type": y_type, "dropout_mask_type": _mask_type(dropout_mask)}
     types["probabilities_type"] = y_type if gradient else ""
     if not _eager.is_plain(x, mask, lengths):
-        return ops.softmax_dropout(x, mask, lengths, seed_tensor, **masks, **random, **types)[0]
+        types["probabilities_type"] = y_type  # whether a gradient is wanted, the trace may not know
+        return _autograd.call(
+            "softmax_dropout", x, mask, lengths, seed_tensor, **masks, **random, **types
+        )[0]
     if gradient:
         return _eager.SoftmaxDropout.apply(x, mask, lengths, seed_tensor, masks, random, types)[0]
     return _eager.call(

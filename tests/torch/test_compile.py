@@ -1,0 +1,180 @@
+"""torch.compile, export and vmap: no graph break, and the bits and masks of eager mode."""
+
+import warnings
+
+import pytest
+import torch
+from core import assert_same_bits
+from torch.utils.checkpoint import checkpoint
+
+import twinops.torch as tt
+from twinops.torch import functional as F
+
+BACKENDS = ["aot_eager", "aot_eager_decomp_partition"]  # the second cuts the graph as inductor does
+
+
+def _everything(x, bias):
+    a, b = F.dropout(x, 0.5), F.dropout(x, 0.5)  # of one x, and yet two masks
+    y = F.softmax(a, -1) + b * F.softmax_dropout(b, 0.2, causal=True)
+    z = F.bias_dropout_residual(y, bias, x, 0.3, mask="bits")
+    return F.log_softmax(z, 0) + F.dropout1d(x[None], 0.5)[0], a, b
+
+
+def _compare(function, inputs, backend, **options):
+    torch.manual_seed(3)
+    expected = function(*inputs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    wanted = torch.autograd.grad(expected[0].square().sum(), inputs)
+    compiled = torch.compile(function, backend=backend, fullgraph=True, **options)
+    for _ in range(2):
+        torch.manual_seed(3)
+        given = compiled(*inputs)
+        given = given if isinstance(given, tuple) else (given,)
+        for a, b in zip(given, expected):
+            assert_same_bits(a, b)
+        for a, b in zip(torch.autograd.grad(given[0].square().sum(), inputs), wanted):
+            torch.testing.assert_close(a, b)
+    return given
+
+
+def _inputs(device):
+    x = torch.randn(16, 16, device=device, requires_grad=True)
+    return x, torch.randn(16, device=device, requires_grad=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiled_functions_are_those_of_eager_mode(backend, device):
+    _, a, b = _compare(_everything, _inputs(device), backend)
+    assert not torch.equal(a, b)
+
+
+def test_inductor(device):
+    x, bias = _inputs(device)
+    if device == "cuda":
+        pytest.importorskip("triton")
+        _compare(_everything, (x, bias), "inductor")
+    else:  # of our operators alone: there is no C++ for it to compile
+        _compare(lambda x: F.softmax_dropout(F.dropout(x, 0.5), 0.2), (x,), "inductor")
+
+
+def test_sizes_that_change(device):
+    function = torch.compile(
+        lambda x: F.dropout(F.softmax(x, -1), 0.5, mask="bits"), backend="aot_eager", fullgraph=True,
+        dynamic=True,
+    )
+    for rows in (3, 5, 70):
+        x = torch.randn(rows, 33, device=device, requires_grad=True)
+        torch.manual_seed(3)
+        expected = F.dropout(F.softmax(x, -1), 0.5)
+        torch.manual_seed(3)
+        assert_same_bits(function(x), expected)
+
+
+def test_checkpoints_in_a_compiled_function(device):
+    def block(x):
+        return F.softmax(F.dropout(x, 0.5) * 2, -1)
+
+    def function(x):
+        return checkpoint(block, checkpoint(block, x, use_reentrant=False), use_reentrant=False)
+
+    x = torch.randn(16, 16, device=device, requires_grad=True)
+    for backend in BACKENDS:
+        _compare(function, (x,), backend)
+
+
+def test_a_compiled_model_trains_as_in_eager_mode(device):
+    def losses(compiled):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(
+            torch.nn.Linear(8, 8), tt.Dropout(0.5), tt.Softmax(-1), torch.nn.Linear(8, 2)
+        ).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        run = torch.compile(model, backend="aot_eager", fullgraph=True) if compiled else model
+        x = torch.randn(4, 8).to(device)
+        for _ in range(3):
+            loss = run(x).square().sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield loss.item()
+
+    assert list(losses(True)) == list(losses(False))
+
+
+def test_a_patched_model_compiles(device):
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).to(device)
+    x = torch.randn(2, 5, 16, device=device, requires_grad=True)
+    with tt.patched():
+        def function(x):
+            weights = layer.self_attn(x, x, x, need_weights=True)[1]
+            return layer.dropout1(torch.nn.functional.softmax(weights, -1))
+
+        _compare(function, (x,), "aot_eager")
+
+
+def test_exported_programs(device):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return F.softmax(x, -1, causal=True) + F.dropout(x, 0.5, training=False)
+
+    x = torch.randn(6, 6, device=device)
+    rows = torch.export.Dim("rows", min=2)
+    program = torch.export.export(Model(), (x,), dynamic_shapes={"x": {0: rows}})
+    assert_same_bits(program.module()(x), Model()(x))
+    y = torch.randn(9, 6, device=device)
+    assert_same_bits(program.module()(y), Model()(y))
+    assert any("twinops.softmax" in str(n.target) for n in program.graph.nodes)
+    training = torch.export.export(tt.Dropout(0.5).train(), (x,))
+    torch.manual_seed(3)
+    expected = F.dropout(x)
+    torch.manual_seed(3)
+    assert_same_bits(training.module()(x), expected)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_vmap(device):
+    x = torch.randn(4, 3, 5, device=device)
+    assert_same_bits(torch.vmap(lambda x: F.softmax(x, 0))(x), F.softmax(x, 1))
+    assert_same_bits(torch.vmap(lambda x: F.softmax(x, -1), in_dims=1, out_dims=1)(x), F.softmax(x, -1))
+    lengths = torch.tensor([1, 2, 3, 4], dtype=torch.int32, device=device)
+    by_row = torch.vmap(lambda x, n: F.softmax(x, -1, lengths=n.expand(3)))(x, lengths)
+    assert_same_bits(by_row, F.softmax(x, -1, lengths=lengths[:, None]))
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_vmap_of_dropout_asks_as_pytorchs_does(device):
+    x = torch.ones(4, 64, device=device)
+    with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
+        torch.vmap(F.dropout)(x)
+    different = torch.vmap(F.dropout, randomness="different")(x)
+    same = torch.vmap(F.dropout, randomness="same")(x)
+    assert all(torch.equal(row, same[0]) for row in same)
+    assert not torch.equal(different[0], different[1])
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_function_transforms(device):
+    x = torch.randn(5, dtype=torch.float64, device=device)
+    ours, theirs = (lambda x, f=f: f(x, -1).square().sum() for f in (F.softmax, torch.softmax))
+    torch.testing.assert_close(torch.func.grad(ours)(x), torch.func.grad(theirs)(x))
+    torch.testing.assert_close(torch.func.jacrev(lambda x: F.softmax(x, -1))(x),
+                               torch.func.jacrev(lambda x: torch.softmax(x, -1))(x))
+    twice = (torch.func.jacrev(torch.func.grad(f))(x) for f in (ours, theirs))
+    torch.testing.assert_close(*twice)
+    rows = torch.randn(3, 5, dtype=torch.float64, device=device)
+    torch.testing.assert_close(
+        torch.vmap(torch.func.grad(ours))(rows), torch.vmap(torch.func.grad(theirs))(rows)
+    )
+
+
+def test_traced_by_make_fx(device):
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    x = torch.randn(4, 8, device=device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        graph = make_fx(lambda x: F.dropout(F.softmax(x, -1), 0.5))(x)
+    torch.manual_seed(3)
+    expected = F.dropout(F.softmax(x, -1), 0.5)
+    torch.manual_seed(3)
+    assert_same_bits(graph(x), expected)

@@ -1,0 +1,238 @@
+"""twinops.torch.functional and the modules: beside PyTorch's functions, and their gradients."""
+
+import pytest
+import torch
+from core import assert_same_bits
+from torch.autograd import gradcheck, gradgradcheck
+
+import twinops.torch as tt
+from twinops.torch import functional as F
+
+ops = torch.ops.twinops
+NN = torch.nn.functional
+
+
+def _double(*shape, device="cpu"):
+    return torch.randn(*shape, dtype=torch.float64, device=device, requires_grad=True)
+
+
+def _seeded(f):
+    """f, whose random calls draw the same at every call."""
+
+    def call(*args):
+        torch.manual_seed(7)
+        return f(*args)
+
+    return call
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_softmax_is_pytorchs(name, dim, device):
+    x = _double(4, 3, 5, device=device)
+    ours, theirs = getattr(F, name)(x, dim), getattr(NN, name)(x, dim)
+    torch.testing.assert_close(ours, theirs)
+    g = torch.randn_like(ours)
+    torch.testing.assert_close(*(torch.autograd.grad(y, x, g)[0] for y in (ours, theirs)))
+
+
+def test_softmax_takes_what_pytorchs_takes(device):
+    scalar = torch.tensor(3.0, device=device, requires_grad=True)
+    y = F.softmax(scalar, 0)
+    assert y.shape == () and y.item() == 1
+    y.backward()
+    assert scalar.grad.item() == 0
+    with pytest.warns(UserWarning, match="Implicit dimension choice"):
+        assert_same_bits(F.softmax(torch.ones(2, 3)), F.softmax(torch.ones(2, 3), 1))
+    half = torch.randn(5, 9, device=device).half().requires_grad_()
+    wide = F.softmax(half, -1, dtype=torch.float32)
+    x = half.detach().float().requires_grad_()
+    expected = torch.softmax(x, -1)
+    torch.testing.assert_close(wide, expected, atol=0, rtol=1e-6)  # by an operator of its own
+    g = torch.randn_like(wide)
+    (to_half,) = torch.autograd.grad(wide, half, g)
+    (to_float,) = torch.autograd.grad(expected, x, g)
+    torch.testing.assert_close(to_half, to_float.half(), atol=1e-4, rtol=1e-3)
+    ones = torch.ones(3, dtype=torch.int64, device=device)
+    assert F.softmax(ones, 0, dtype=torch.float64).dtype == torch.float64
+
+
+@pytest.mark.parametrize("call, error, message", [
+    (lambda x: F.softmax(x, 2), IndexError, r"Dimension out of range .*\[-2, 1\], but got 2"),
+    (lambda x: F.softmax(x, 1.0), TypeError, "argument 'dim' must be int"),
+    (lambda x: F.softmax([1.0], 0), TypeError, "argument 'input' must be Tensor"),
+    (lambda x: F.dropout(x, -0.1), ValueError, "has to be between 0 and 1, but got -0.1"),
+    (lambda x: F.dropout(x, 1.1), ValueError, "has to be between 0 and 1, but got 1.1"),
+    (lambda x: F.dropout([1.0]), TypeError, "argument 'input' must be Tensor"),
+    (lambda x: F.dropout3d(x), RuntimeError, "dropout3d: Expected 4D or 5D input"),
+    (lambda x: F.dropout(x, mask="byte"), ValueError, "mask has to be 'bits', 'bytes' or None"),
+    (lambda x: F.dropout(x, start=(0, 0)), ValueError, "start is given without global_shape"),
+    (lambda x: F.softmax(x, -1, causal_offset=1), RuntimeError, "causal_offset: is given without"),
+])
+def test_refusals(call, error, message):
+    with pytest.raises(error, match=message):
+        call(torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("x_type", [torch.float32, torch.bfloat16])
+def test_masks_of_softmax(x_type, device):
+    x = torch.randn(3, 4, 6, device=device).to(x_type)
+    added = torch.randn(4, 6, device=device)
+    out = torch.rand(3, 1, 6, device=device) < 0.3
+    lengths = torch.tensor([6, 3, 0], device=device)
+    causal = torch.ones(4, 6, dtype=torch.bool, device=device).tril(1).logical_not()
+    beyond = torch.arange(6, device=device) >= lengths[:, None, None]
+    plain = x.float()
+    cases = [
+        (dict(mask=added, scale=0.5), 0.5 * plain + added),
+        (dict(mask=out), plain.masked_fill(out, -torch.inf)),
+        (dict(causal=True, causal_offset=1), plain.masked_fill(causal, -torch.inf)),
+        (dict(lengths=lengths, masked_rows="zeros"), plain.masked_fill(beyond, -torch.inf)),
+    ]
+    for masks, scores in cases:
+        expected = torch.softmax(scores, -1)
+        if "lengths" in masks:
+            expected = expected.nan_to_num(0.0)
+        torch.testing.assert_close(
+            F.softmax(x, -1, **masks).float(), expected, atol=4e-3, rtol=4e-3, equal_nan=True
+        )
+
+
+def test_gradients_are_those_of_finite_differences(device):
+    x, bias, residual = _double(3, 5, device=device), _double(5, device=device), _double(3, 5, device=device)
+    added = _double(3, 1, device=device)
+    whole = _double(3, 5, device=device)
+    cases = [
+        (lambda x, m: F.softmax(x, -1, mask=m, scale=0.7), (x, added)),
+        (lambda x, m: F.log_softmax(x, 0, mask=m, scale=0.7), (x, added)),
+        (lambda x: F.softmax(x, -1, causal=True), (x,)),
+        (lambda x: F.dropout(x, 0.3), (x,)),
+        (lambda x: F.dropout(x, 0.3, mask="bits"), (x,)),
+        (lambda x: F.dropout(x * 1, 0.3, inplace=True), (x,)),
+        (lambda x, b, r: F.bias_dropout_residual(x, b, r, 0.3), (x, bias, residual)),
+        (lambda x, b: F.bias_dropout_residual(x, b, None, 0.3, mask="bytes"), (x, whole)),
+        (lambda x, b: F.bias_dropout_residual(x, b, training=False), (x, bias)),
+        (lambda x: F.softmax_dropout(x, 0.3, scale=0.7), (x,)),
+        (lambda x: F.softmax_dropout(x, 0.3, 0, dropout_mask="bits"), (x,)),
+        (lambda x, m: F.softmax_dropout(x, 0.3, mask=m), (x, added)),
+        (lambda x: F.random_projection(x, 4, seed=3), (x,)),
+        (lambda x: F.dropout1d(x, 0.3), (x,)),
+    ]
+    for f, inputs in cases:
+        assert gradcheck(_seeded(f), inputs) and gradgradcheck(_seeded(f), inputs)
+
+
+def test_the_long_way_has_the_same_gradients(device):
+    """torch.ops.twinops, by PyTorch's registration of gradients, beside the short way of eager mode."""
+    x, bias = _double(3, 5, device=device), _double(5, device=device)
+    residual, added = _double(3, 5, device=device), _double(5, device=device)
+    seed = torch.full((), 11, dtype=torch.int64, device=device)
+    cases = [
+        (lambda x, m: ops.softmax(x, m, scale=0.7), (x, added)),
+        (lambda x, m: ops.log_softmax(x, m, axis=0), (x, added)),
+        (lambda x: ops.dropout(x, seed, p=0.3)[0], (x,)),
+        (lambda x: ops.dropout(x, p=0.3, seed=3, mask_type="uint32")[0], (x,)),
+        (lambda x, b, r: ops.bias_dropout_residual(x, b, r, p=0.3, seed=3)[0], (x, bias, residual)),
+        (lambda x: ops.softmax_dropout(x, p=0.3, seed=3, probabilities_type="same")[0], (x,)),
+        (lambda x: ops.random_projection(x, k=4, seed=3), (x,)),
+    ]
+    for f, inputs in cases:
+        assert gradcheck(f, inputs) and gradgradcheck(f, inputs)
+    torch.manual_seed(5)
+    short = F.bias_dropout_residual(x, bias, residual, 0.3)
+    torch.manual_seed(5)
+    seed = torch.empty((), dtype=torch.int64).random_()
+    long = ops.bias_dropout_residual(x, bias, residual, seed.to(device), p=0.3)[0]
+    assert_same_bits(short, long)
+    g = torch.randn_like(short)
+    for a, b in zip(*(torch.autograd.grad(y, (x, bias, residual), g) for y in (short, long))):
+        assert_same_bits(a, b)
+
+
+def test_what_has_no_gradient_is_refused_or_marked():
+    x = torch.randn(4, 8, requires_grad=True)
+    y, mask = F.bitmask_dropout(x, 0.5)
+    assert y.requires_grad and not mask.requires_grad
+    leaf = torch.randn(4, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        F.dropout(leaf, inplace=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z = x * 1
+        w = (z * z).sum()
+        F.dropout(z, 0.5, inplace=True)
+        w.backward()
+
+
+def test_dropout_keeps_and_scales(device):
+    x = torch.randn(1000, device=device)
+    y, mask = F.bitmask_dropout(x, 0.25)
+    words = mask.cpu().numpy().view("uint32")
+    kept = torch.tensor([(int(words[e // 32]) >> (e % 32)) & 1 for e in range(1000)], device=device)
+    assert 650 < kept.sum() < 850
+    torch.testing.assert_close(y, x * kept / 0.75)
+    assert F.dropout(x, 0.5, training=False) is x and F.dropout(x, 0.0) is x
+    assert (F.dropout(x, 1.0) == 0).all()
+    z = x.clone()
+    assert F.dropout(z, 0.5, inplace=True) is z and (z == 0).any()
+
+
+@pytest.mark.parametrize("f, shape, inner", [
+    (F.dropout1d, (6, 7, 5), 1), (F.dropout2d, (6, 7, 5, 3), 2), (F.dropout3d, (6, 7, 5, 3, 2), 3),
+    (F.dropout1d, (7, 5), 1), (F.dropout3d, (7, 5, 3, 2), 3),
+])
+def test_whole_channels_are_dropped(f, shape, inner, device):
+    y = f(torch.ones(shape, device=device), 0.5).flatten(-inner)
+    assert ((y == 0).all(-1) | (y == 2).all(-1)).all()
+    assert (y == 0).any() and (y == 2).any()
+
+
+def test_a_part_drops_what_the_whole_drops(device):
+    x = torch.randn(8, 6, device=device)
+    whole = _seeded(lambda: F.dropout(x))()
+    part = _seeded(lambda: F.dropout(x[2:5], global_shape=(8, 6), start=(2, 0)))()
+    assert_same_bits(part, whole[2:5])
+
+
+def test_modules(device):
+    x = torch.randn(4, 5, 6, device=device)
+    pairs = [
+        (tt.Softmax(-1), lambda x: F.softmax(x, -1)),
+        (tt.LogSoftmax(1), lambda x: F.log_softmax(x, 1)),
+        (tt.Softmax2d(), lambda x: F.softmax(x, -3)),
+        (tt.Dropout(0.3), lambda x: F.dropout(x, 0.3)),
+        (tt.Dropout1d(0.3), lambda x: F.dropout1d(x, 0.3)),
+        (tt.SoftmaxDropout(0.3), lambda x: F.dropout(F.softmax(x, -1), 0.3)),
+        (tt.BiasDropoutResidual(0.3), lambda x: F.dropout(x, 0.3)),
+    ]
+    for module, function in pairs:
+        assert_same_bits(_seeded(module)(x), _seeded(function)(x))
+        assert not list(module.parameters()) and not module.state_dict()
+    assert repr(tt.Dropout(0.3)) == "Dropout(p=0.3, inplace=False)"
+    assert tt.Dropout(0.3).eval()(x) is x
+    assert repr(tt.SoftmaxDropout(0.3)) == "SoftmaxDropout(p=0.3, dim=-1)"
+
+
+def test_channels_last_is_kept(device):
+    x = torch.randn(2, 3, 4, 5, device=device).contiguous(memory_format=torch.channels_last)
+    assert F.dropout2d(x).is_contiguous(memory_format=torch.channels_last)
+    y = F.bias_dropout_residual(x.requires_grad_(), torch.ones(5, device=device, requires_grad=True), None, 0.5)
+    y.sum().backward()  # the sums want a gradient without gaps
+    assert x.grad.shape == x.shape
+
+
+def test_bits_do_not_depend_on_the_device():
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        x = torch.randn(33, 257).to(dtype)
+        for f in (
+            lambda x: F.softmax(x, -1), lambda x: F.log_softmax(x, 0), lambda x: F.dropout(x),
+            lambda x: F.softmax_dropout(x, 0.1, causal=True), lambda x: F.bias_dropout_residual(x, x[0], x, 0.1),
+        ):
+            here, there = (t.clone().requires_grad_() for t in (x, x.cuda()))
+            a, b = _seeded(f)(here), _seeded(f)(there)
+            assert_same_bits(a, b)
+            g = torch.randn(a.shape).to(dtype)
+            a.backward(g)
+            b.backward(g.cuda())
+            assert_same_bits(here.grad, there.grad)
