@@ -2,9 +2,16 @@
 // listed here: a new operator is registered by being in the table. Paddle wants a function of its
 // own for each operator, without a context, so there is a row of kPlaces of them; an operator that
 // found no place would be missed by the Python module, which counts.
+#include "hosts/paddle/register.hpp"
+
+#include <paddle/common/enforce.h>
+
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
 
+#include "hosts/paddle/errors.hpp"
 #include "hosts/paddle/run.hpp"
 
 namespace twinops::paddle_host {
@@ -12,24 +19,92 @@ namespace {
 
 constexpr size_t kPlaces = 64;
 enum Pass { forward, gradient };  // Paddle's index of a grad op is 1
+using Attributes = std::vector<::paddle::any>;
 
 std::array<std::array<Signature, 2>, kPlaces> signatures;
+
+// `complete`: all are there, as for a kernel. Where Paddle asks for the shapes of gradients it
+// gives what it has; no gradient's shape depends on an attribute.
+Values values_of(const Signature& s, const Attributes& attributes, bool complete) {
+  Values values = default_values(s);
+  for (size_t i = 0; i < values.size(); ++i) {
+    twinops_attribute& value = values[i];
+    const ::paddle::any* given = i < attributes.size() ? &attributes[i] : nullptr;
+    const auto* flag = ::paddle::any_cast<bool>(given);
+    const auto* number = ::paddle::any_cast<int64_t>(given);
+    const auto* text = ::paddle::any_cast<std::string>(given);
+    if (value.kind == TWINOPS_BOOL && flag != nullptr)
+      value.int_value = *flag;
+    else if (value.kind == TWINOPS_INT && number != nullptr)
+      value.int_value = *number;
+    else if (value.kind == TWINOPS_FLOAT && number != nullptr)
+      value.float_value = std::bit_cast<double>(*number);
+    else if (value.kind == TWINOPS_STRING && text != nullptr)
+      value.string_value = text->c_str();
+    else if (complete)
+      refuse(s.info->name, ": ", s.attributes[i].name, ": is not of its registered type");
+  }
+  return values;
+}
+
+// None comes as a tensor of nothing; a mask that the forward pass left out has no elements.
+bool is_left_out(const ::paddle::Tensor& tensor) {
+  return !tensor.defined() || !tensor.has_allocation() || tensor.numel() == 0;
+}
+
+Inputs inputs_of(const Signature& s, const ::paddle::CustomOpKernelContext& context) {
+  Inputs inputs;
+  for (size_t i = 0; i < s.inputs.size(); ++i) {
+    const Input& input = s.inputs[i];
+    const bool required = !input.optional && (!input.argument || input.argument->is_required != 0);
+    const auto& [begin, end] = context.InputRangeAt(i);
+    for (size_t k = begin; k < end; ++k) {
+      const ::paddle::Tensor& tensor = context.InputAt(k);
+      if (required && !tensor.defined())
+        refuse(s.info->name, ": ", input.name, ": expected a tensor; got None");
+      if (required || !is_left_out(tensor)) inputs.add(tensor);
+    }
+    inputs.end_of_input();
+  }
+  return inputs;
+}
+
+// What twinops refuses becomes the error of Paddle's that Python knows by the same exception.
+template <class F>
+auto with_paddles_errors(F&& f) {
+  try {
+    return f();
+  } catch (const Refusal& refusal) {
+    if (refusal.status == TWINOPS_INVALID_ARGUMENT)
+      PADDLE_THROW(common::errors::InvalidArgument("twinops: %s", refusal.what()));
+    if (refusal.status == TWINOPS_UNSUPPORTED)
+      PADDLE_THROW(common::errors::Unimplemented("twinops: %s", refusal.what()));
+    if (refusal.status == TWINOPS_OUT_OF_MEMORY)
+      PADDLE_THROW(common::errors::ResourceExhausted("twinops: %s", refusal.what()));
+    PADDLE_THROW(common::errors::Unavailable("twinops: %s", refusal.what()));
+  }
+}
 
 template <size_t place, Pass pass>
 struct Functions {
   static void kernel(::paddle::CustomOpKernelContext* context) {
-    run(signatures[place][pass], *context);
+    const Signature& s = signatures[place][pass];
+    with_paddles_errors([&] {
+      const Inputs inputs = inputs_of(s, *context);
+      context->ValidateAndAssignOutputs(run(s, inputs, values_of(s, context->Attrs(), true)));
+    });
   }
-  static std::vector<std::vector<int64_t>> shapes(
-      const std::vector<std::vector<int64_t>>& inputs,
-      const std::vector<std::vector<std::vector<int64_t>>>& lists,
-      const std::vector<::paddle::any>& attributes) {
-    return infer_shapes(signatures[place][pass], inputs, lists, attributes);
+  static std::vector<Shape> shapes(const std::vector<Shape>& inputs,
+                                   const std::vector<std::vector<Shape>>& lists,
+                                   const Attributes& attributes) {
+    const Signature& s = signatures[place][pass];
+    return with_paddles_errors(
+        [&] { return infer_shapes(s, inputs, lists, values_of(s, attributes, false)); });
   }
-  static std::vector<phi::DataType> types(const std::vector<phi::DataType>& inputs,
-                                          const std::vector<std::vector<phi::DataType>>& lists,
-                                          const std::vector<::paddle::any>& attributes) {
-    return infer_types(signatures[place][pass], inputs, lists, attributes);
+  static Types types(const Types& inputs, const std::vector<Types>&, const Attributes& attributes) {
+    const Signature& s = signatures[place][pass];
+    return with_paddles_errors(
+        [&] { return infer_types(s, inputs, values_of(s, attributes, false)); });
   }
 };
 
@@ -70,13 +145,29 @@ void build(const Signature& s) {
   if (pass == forward) builder.SetInferDtypeFn(&Functions<place, pass>::types);
 }
 
+// What only eager calls ask for.
+void describe(Signature& s, const std::string& event) {
+  s.event = event;
+  const auto add = [&](const std::string& name) { s.names += name + ","; };
+  for (Input& input : s.inputs) {
+    input.python_name = input.name + (input.gradient ? "@GRAD" : "");
+    add(input.python_name);
+  }
+  s.names += ";";
+  for (const Output& output : s.outputs) add(output.name);
+  s.names += ";";
+  for (const Attribute& attribute : s.attributes) add(attribute.name);
+}
+
 template <size_t place>
 void register_at(std::vector<Signature>& all) {
   if (place >= all.size()) return;
   auto& [forward_of, gradient_of] = signatures[place];
   forward_of = std::move(all[place]);
-  build<place, forward>(forward_of);
   gradient_of = gradient_signature(forward_of);
+  describe(forward_of, forward_of.name);
+  describe(gradient_of, forward_of.name + "_grad");
+  build<place, forward>(forward_of);
   if (gradient_of.info != nullptr) build<place, gradient>(gradient_of);
 }
 
@@ -93,4 +184,11 @@ bool register_all(std::index_sequence<place...>) {
 const bool registered = register_all(std::make_index_sequence<kPlaces>());
 
 }  // namespace
+
+const Signature* find_signature(std::string_view name, bool gradient) {
+  for (const auto& both : signatures)
+    if (both[gradient].info != nullptr && both[gradient].name == name) return &both[gradient];
+  return nullptr;
+}
+
 }  // namespace twinops::paddle_host

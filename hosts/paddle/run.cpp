@@ -3,37 +3,28 @@
 #include <paddle/phi/api/include/api.h>
 
 #include <algorithm>
-#include <bit>
 #include <deque>
+#include <string_view>
 
+#include "hosts/paddle/errors.hpp"
 #include "hosts/paddle/tensors.hpp"
+#include "hosts/paddle/threads.hpp"
 
 namespace twinops::paddle_host {
 namespace {
 
 using ::paddle::Tensor;
-using Shape = std::vector<int64_t>;
-using Attributes = std::vector<::paddle::any>;
-
-template <class T>
-const T& attribute(const Attributes& attributes, size_t i) {
-  const T* value = ::paddle::any_cast<T>(&attributes.at(i));
-  PD_CHECK(value != nullptr, "twinops: attribute ", i, " is not of its registered type");
-  return *value;
-}
 
 // Of an output that may be left out, the type that is asked for; of others "same".
-const std::string& asked_type(const Output& output, const Attributes& attributes) {
-  static const std::string same = "same";
-  if (output.type_attribute < 0) return same;
-  return attribute<std::string>(attributes, output.type_attribute);
+std::string_view asked_type(const Output& output, const Values& values) {
+  return output.type_attribute < 0 ? "same" : values[output.type_attribute].string_value;
 }
 
-Shape shape_of(const Output& output, Shape shape, const Attributes& attributes) {
+Shape shape_of(const Output& output, Shape shape, const Values& values) {
   if (output.shape == Output::Shape::one_element) return {1};
   if (output.shape == Output::Shape::last_dimension && !shape.empty())
-    shape.back() = attribute<int64_t>(attributes, output.size_attribute);
-  const std::string& type = asked_type(output, attributes);
+    shape.back() = values[output.size_attribute].int_value;
+  const std::string_view type = asked_type(output, values);
   if (type.empty()) return {0};
   if (type != "uint32") return shape;
   int64_t elements = 1;
@@ -41,71 +32,39 @@ Shape shape_of(const Output& output, Shape shape, const Attributes& attributes) 
   return {elements < 0 ? -1 : (elements + 31) / 32};
 }
 
-phi::DataType type_of(const Output& output, phi::DataType like, const Attributes& attributes) {
-  const std::string& type = asked_type(output, attributes);
+phi::DataType type_of(const Output& output, phi::DataType like, const Values& values) {
+  const std::string_view type = asked_type(output, values);
   if (type.empty() || (type == "same" && output.type.bits == 0)) return like;
   if (type == "same") return to_paddle(output.type);
   for (size_t i = 0; i < output.argument->type_count; ++i)
     if (type == twinops_type_name(output.argument->types[i]))
       return to_paddle(output.argument->types[i]);
-  PD_THROW("twinops: ", output.name, "_type: expected \"\" for none, \"same\" or a type of ",
-           output.name, "; got \"", type, "\"");
+  refuse(output.name, "_type: expected \"\" for none, \"same\" or a type of ", output.name,
+         "; got \"", type, "\"");
 }
 
-// The tensors of a call, one entry an input of the signature: empty if it was left out.
-using Inputs = std::vector<std::vector<Tensor>>;
+// Everything that twinops_run takes, and what keeps it alive.
+struct Call {
+  std::deque<View> views;
+  std::deque<std::vector<const DLTensor*>> lists;
+  std::vector<twinops_argument> arguments;
 
-// None comes as a tensor of nothing; a mask that the forward pass left out has no elements.
-bool is_left_out(const Tensor& tensor) {
-  return !tensor.defined() || !tensor.has_allocation() || tensor.numel() == 0;
-}
-
-Inputs take_inputs(const Signature& s, const ::paddle::CustomOpKernelContext& context) {
-  Inputs inputs(s.inputs.size());
-  for (size_t i = 0; i < s.inputs.size(); ++i) {
-    const Input& input = s.inputs[i];
-    const bool required = !input.optional && (!input.argument || input.argument->is_required != 0);
-    const auto& [begin, end] = context.InputRangeAt(i);
-    for (size_t k = begin; k < end; ++k) {
-      const Tensor& tensor = context.InputAt(k);
-      PD_CHECK(!required || tensor.defined(), "twinops: ", s.info->name, ": ", input.name,
-               ": expected a tensor; got None");
-      if (required || !is_left_out(tensor)) inputs[i].push_back(tensor);
-    }
+  void begin(const twinops_argument_info& argument) {
+    lists.emplace_back();
+    arguments.push_back(TWINOPS_ARGUMENT(argument.name, nullptr, 0));
   }
-  return inputs;
-}
-
-const Tensor* any_tensor(const Inputs& inputs) {
-  for (const auto& list : inputs)
-    if (!list.empty()) return &list.front();
-  return nullptr;
-}
-
-twinops_attribute attribute_of(const Attribute& a, const Attributes& attributes, size_t i) {
-  const char* name = a.info->default_value.name;
-  switch (a.kind) {
-    case TWINOPS_BOOL:
-      return TWINOPS_BOOL_ATTRIBUTE(name, attribute<bool>(attributes, i));
-    case TWINOPS_INT:
-      return TWINOPS_INT_ATTRIBUTE(name, attribute<int64_t>(attributes, i));
-    case TWINOPS_FLOAT:
-      return TWINOPS_FLOAT_ATTRIBUTE(name,
-                                     std::bit_cast<double>(attribute<int64_t>(attributes, i)));
-    default:
-      return TWINOPS_STRING_ATTRIBUTE(name, attribute<std::string>(attributes, i).c_str());
+  void add(const twinops_argument_info& argument, const Tensor& tensor) {
+    views.emplace_back(tensor, argument);
+    lists.back().push_back(&views.back().tensor());
+    arguments.back().tensors = lists.back().data();
+    arguments.back().count = lists.back().size();
   }
-}
+};
 
-// The tensors that an output is: those that it is in place of, or a new one.
-std::vector<Tensor> make_output(const Signature& s, const Output& output, const Inputs& inputs,
-                                const Attributes& attributes, const phi::Place& place) {
-  if (output.in_place_of >= 0) return inputs[output.in_place_of];
-  const std::vector<Tensor>& like = inputs.at(output.like);
-  PD_CHECK(!like.empty(), s.info->name, ": ", s.inputs[output.like].name, ": expected a tensor");
-  if (output.argument == nullptr) return {::paddle::experimental::assign(like.front())};
-  return {::paddle::experimental::empty(shape_of(output, like.front().shape(), attributes),
-                                        type_of(output, like.front().dtype(), attributes), place)};
+Tensor make_output(const Output& output, const Tensor& like, const Values& values) {
+  if (output.argument == nullptr) return ::paddle::experimental::assign(like);
+  return ::paddle::experimental::empty(shape_of(output, like.shape(), values),
+                                       type_of(output, like.dtype(), values), like.place());
 }
 
 // Whether an output has no sums to take: its shape is that of the first one, which is made already.
@@ -114,82 +73,94 @@ bool is_copy(const Output& output, const Tensor& tensor, const std::vector<Tenso
          tensor.shape() == made.front().shape();
 }
 
-// Everything that twinops_run takes, and what keeps it alive.
-struct Call {
-  std::deque<Views> views;
-  std::vector<twinops_argument> arguments;
+std::vector<twinops_attribute> passed_on(const Signature& s, const Values& values) {
   std::vector<twinops_attribute> attributes;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (s.attributes[i].info != nullptr) attributes.push_back(values[i]);
+  return attributes;
+}
 
-  void add(const twinops_argument_info& argument, const std::vector<Tensor>& tensors) {
-    views.emplace_back(argument);
-    for (const Tensor& tensor : tensors) views.back().add(tensor);
-    arguments.push_back(TWINOPS_ARGUMENT(argument.name, views.back().data(), tensors.size()));
-  }
-};
+void launch(const Signature& s, const Call& call, const Values& values, const Tensor& first) {
+  const std::vector<twinops_attribute> attributes = passed_on(s, values);
+  Scratch scratch(first.place());
+  twinops_execution execution{};
+  execution.struct_size = sizeof(execution);
+  execution.stream = stream_of(first);
+  execution.allocate = &Scratch::allocate;
+  execution.workspace_context = &scratch;
+  lend_threads(execution);
+  check(twinops_run(s.info->name, call.arguments.data(), call.arguments.size(), attributes.data(),
+                    attributes.size(), &execution));
+}
 
 }  // namespace
 
-void run(const Signature& s, ::paddle::CustomOpKernelContext& context) {
-  const Inputs inputs = take_inputs(s, context);
-  const Tensor* first = any_tensor(inputs);
-  PD_CHECK(first != nullptr, s.info->name, ": expected a tensor; got none");
-  Call call;
-  for (size_t i = 0; i < s.inputs.size(); ++i)
-    if (s.inputs[i].argument != nullptr) call.add(*s.inputs[i].argument, inputs[i]);
-  const Attributes& attributes = context.Attrs();
-  for (size_t i = 0; i < s.attributes.size(); ++i)
-    if (s.attributes[i].info != nullptr)
-      call.attributes.push_back(attribute_of(s.attributes[i], attributes, i));
-  std::vector<Tensor> made;
-  std::vector<size_t> copies;  // which of them
-  for (const Output& output : s.outputs) {
-    const auto tensors = make_output(s, output, inputs, attributes, first->place());
-    const bool copy = is_copy(output, tensors.front(), made);
-    if (copy) copies.push_back(made.size());
-    const bool left_out = copy || asked_type(output, attributes).empty();
-    if (output.argument != nullptr)
-      call.add(*output.argument, left_out ? std::vector<Tensor>() : tensors);
-    if (output.in_place_of < 0) made.push_back(tensors.front());
+Values default_values(const Signature& s) {
+  Values values;
+  for (const Attribute& a : s.attributes) {
+    if (a.info != nullptr)
+      values.push_back(a.info->default_value);
+    else if (a.kind == TWINOPS_STRING)
+      values.push_back(TWINOPS_STRING_ATTRIBUTE(a.name.c_str(), ""));
+    else
+      values.push_back(TWINOPS_INT_ATTRIBUTE(a.name.c_str(), 0));
   }
-  Scratch scratch(first->place());
-  twinops_execution execution{};
-  execution.struct_size = sizeof(execution);
-  execution.stream = stream_of(*first);
-  execution.allocate = &Scratch::allocate;
-  execution.workspace_context = &scratch;
-  const twinops_status status =
-      twinops_run(s.info->name, call.arguments.data(), call.arguments.size(),
-                  call.attributes.data(), call.attributes.size(), &execution);
-  PD_CHECK(status == TWINOPS_OK, "twinops: ", twinops_last_error());
+  return values;
+}
+
+std::vector<Tensor> run(const Signature& s, const Inputs& inputs, const Values& values) {
+  if (inputs.tensors.empty()) refuse(s.info->name, ": expected a tensor; got none");
+  const Tensor& first = *inputs.tensors.front();
+  Call call;
+  for (size_t i = 0; i < s.inputs.size(); ++i) {
+    if (s.inputs[i].argument == nullptr) continue;
+    call.begin(*s.inputs[i].argument);
+    for (size_t k = inputs.begin[i]; k < inputs.begin[i + 1]; ++k)
+      call.add(*s.inputs[i].argument, *inputs.tensors[k]);
+  }
+  std::vector<Tensor> made;
+  made.reserve(s.outputs.size());  // views point into them
+  std::vector<size_t> copies;      // which of them
+  for (const Output& output : s.outputs) {
+    if (output.argument != nullptr) call.begin(*output.argument);
+    if (const int source = output.in_place_of; source >= 0) {
+      for (size_t k = inputs.begin[source]; k < inputs.begin[source + 1]; ++k)
+        call.add(*output.argument, *inputs.tensors[k]);
+      continue;
+    }
+    if (inputs.count(output.like) == 0)
+      refuse(s.info->name, ": ", s.inputs[output.like].name, ": expected a tensor; got none");
+    made.push_back(make_output(output, inputs.first(output.like), values));
+    const bool copy = is_copy(output, made.back(), made);
+    if (copy) copies.push_back(made.size() - 1);
+    if (!copy && output.argument != nullptr && !asked_type(output, values).empty())
+      call.add(*output.argument, made.back());
+  }
+  launch(s, call, values, first);
   for (const size_t i : copies) made[i] = ::paddle::experimental::assign(made.front());
-  context.ValidateAndAssignOutputs(made);
+  return made;
 }
 
 std::vector<Shape> infer_shapes(const Signature& s, const std::vector<Shape>& inputs,
                                 const std::vector<std::vector<Shape>>& lists,
-                                const Attributes& attributes) {
+                                const Values& values) {
   std::vector<Shape> shapes;
   for (const Output& output : s.outputs) {
     if (output.in_place_of >= 0) continue;
-    const auto lists_before = std::count_if(s.inputs.begin(), s.inputs.begin() + output.like,
-                                            [](const Input& input) { return input.list; });
-    const Shape& like = s.inputs[output.like].list ? lists.at(lists_before).front()
-                                                   : inputs.at(output.like - lists_before);
-    shapes.push_back(shape_of(output, like, attributes));
+    const size_t before = s.lists_before(output.like);
+    const Shape& like =
+        s.inputs[output.like].list ? lists.at(before).front() : inputs.at(output.like - before);
+    shapes.push_back(shape_of(output, like, values));
   }
   return shapes;
 }
 
-std::vector<phi::DataType> infer_types(const Signature& s, const std::vector<phi::DataType>& inputs,
-                                       const std::vector<std::vector<phi::DataType>>&,
-                                       const Attributes& attributes) {
-  std::vector<phi::DataType> types;
-  for (const Output& output : s.outputs) {
-    if (output.in_place_of >= 0) continue;
-    const auto lists_before = std::count_if(s.inputs.begin(), s.inputs.begin() + output.like,
-                                            [](const Input& input) { return input.list; });
-    types.push_back(type_of(output, inputs.at(output.like - lists_before), attributes));
-  }
+Types infer_types(const Signature& s, const Types& inputs, const Values& values) {
+  Types types;
+  for (const Output& output : s.outputs)
+    if (output.in_place_of < 0)
+      types.push_back(
+          type_of(output, inputs.at(output.like - s.lists_before(output.like)), values));
   return types;
 }
 

@@ -1,4 +1,5 @@
-// Runs an operator on what Paddle gives: the bodies of its custom operators.
+// Runs an operator on Paddle's tensors, whoever asks: a custom operator of Paddle's
+// (hosts/paddle/register.cpp) or an eager call from Python (hosts/paddle/eager.cpp).
 #pragma once
 
 #include <paddle/phi/api/ext/op_meta_info.h>
@@ -7,18 +8,36 @@
 
 namespace twinops::paddle_host {
 
-// Computes: takes inputs and attributes out of `context`, and puts the outputs there.
-void run(const Signature& signature, ::paddle::CustomOpKernelContext& context);
+using Shape = std::vector<int64_t>;
+using Types = std::vector<phi::DataType>;
+
+// The values of a signature's attributes, in its order.
+using Values = std::vector<twinops_attribute>;
+
+// The tensors of a call, in the signature's order: those of input i are
+// tensors[begin[i]] to tensors[begin[i + 1] - 1]. An input that is not there has none.
+struct Inputs {
+  std::vector<const ::paddle::Tensor*> tensors;
+  std::vector<size_t> begin{0};
+
+  void add(const ::paddle::Tensor& tensor) { tensors.push_back(&tensor); }
+  void end_of_input() { begin.push_back(tensors.size()); }
+  size_t count(size_t input) const { return begin[input + 1] - begin[input]; }
+  const ::paddle::Tensor& first(size_t input) const { return *tensors[begin[input]]; }
+};
+
+// The values that an attribute has where nothing is said.
+Values default_values(const Signature& signature);
+
+// Computes: returns the new outputs, in the signature's order. Those that are in place of an input
+// are not among them.
+std::vector<::paddle::Tensor> run(const Signature& signature, const Inputs& inputs,
+                                  const Values& values);
 
 // The shapes and types of the new outputs, for a static graph. A dimension that is not known yet is
 // -1. Inputs are in the signature's order, lists apart.
-std::vector<std::vector<int64_t>> infer_shapes(
-    const Signature& signature, const std::vector<std::vector<int64_t>>& inputs,
-    const std::vector<std::vector<std::vector<int64_t>>>& lists,
-    const std::vector<::paddle::any>& attributes);
-std::vector<phi::DataType> infer_types(const Signature& signature,
-                                       const std::vector<phi::DataType>& inputs,
-                                       const std::vector<std::vector<phi::DataType>>& lists,
-                                       const std::vector<::paddle::any>& attributes);
+std::vector<Shape> infer_shapes(const Signature& signature, const std::vector<Shape>& inputs,
+                                const std::vector<std::vector<Shape>>& lists, const Values& values);
+Types infer_types(const Signature& signature, const Types& inputs, const Values& values);
 
 }  // namespace twinops::paddle_host

@@ -196,6 +196,11 @@ int Signature::find_input(const std::string& wanted) const {
   return found == inputs.end() ? -1 : static_cast<int>(found - inputs.begin());
 }
 
+size_t Signature::lists_before(int input) const {
+  return std::count_if(inputs.begin(), inputs.begin() + input,
+                       [](const Input& i) { return i.list; });
+}
+
 bool is_gradient(const twinops_operator_info& info) {
   constexpr std::string_view kGrad = "_grad";
   const std::string name = info.name;

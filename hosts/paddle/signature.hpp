@@ -15,7 +15,8 @@ struct Input {
   const twinops_argument_info* argument;  // what it is to twinops; nullptr: only its shape is used
   bool list = false;
   bool optional = false;
-  bool gradient = false;  // of the forward operator's output `name`
+  bool gradient = false;      // of the forward operator's output `name`
+  std::string python_name{};  // `name`, or of a gradient `name`@GRAD
 };
 
 struct Output {
@@ -49,8 +50,11 @@ struct Signature {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<Attribute> attributes;
+  std::string event{};  // what a profiler shows
+  std::string names{};  // for Python: those of inputs, outputs and attributes, "x,mask;out;axis"
 
   int find_input(const std::string& name) const;  // -1 if there is none; gradients do not count
+  size_t lists_before(int input) const;           // lists among the inputs before this one
 };
 
 // True for `dropout_grad` if there is a `dropout`: Paddle's autograd calls it.

@@ -1,11 +1,13 @@
 #include "hosts/paddle/tensors.hpp"
 
 #include <paddle/common/ddim.h>
-#include <paddle/common/exception.h>
 #include <paddle/phi/api/include/api.h>
+#include <paddle/phi/core/dense_tensor.h>
 
 #include <algorithm>
 #include <string>
+
+#include "hosts/paddle/errors.hpp"
 
 namespace twinops::paddle_host {
 namespace {
@@ -30,7 +32,7 @@ constexpr TypePair kTypes[] = {
 DLDataType to_dlpack(phi::DataType type) {
   for (const TypePair& pair : kTypes)
     if (pair.paddle == type) return pair.dlpack;
-  PD_THROW("twinops has no tensors of the type ", phi::DataTypeToString(type));
+  refuse("twinops has no tensors of the type ", phi::DataTypeToString(type));
 }
 
 bool takes(const twinops_argument_info& argument, DLDataType type) {
@@ -53,8 +55,8 @@ DLDevice device_of(const phi::Place& place) {
     case phi::AllocationType::GPU:
       return {kDLCUDA, place.GetDeviceId()};
     default:
-      PD_THROW("twinops computes on Paddle's CPU and GPU places; this tensor lies on ",
-               place.DebugString(), ": move it with tensor.to(\"cpu\") or tensor.to(\"gpu\")");
+      refuse("twinops computes on Paddle's CPU and GPU places; this tensor lies on ",
+             place.DebugString(), ": move it with tensor.to(\"cpu\") or tensor.to(\"gpu\")");
   }
 }
 
@@ -64,7 +66,7 @@ phi::DataType to_paddle(DLDataType type) {
   if (type.code == kDLUInt && type.bits == 32) return phi::DataType::INT32;
   for (const TypePair& pair : kTypes)
     if (pair.dlpack.code == type.code && pair.dlpack.bits == type.bits) return pair.paddle;
-  PD_THROW("Paddle has no tensors of twinops' type ", twinops_type_name(type));
+  refuse("Paddle has no tensors of twinops' type ", twinops_type_name(type));
 }
 
 View::View(const ::paddle::Tensor& tensor, const twinops_argument_info& argument)
@@ -82,12 +84,15 @@ View::View(const ::paddle::Tensor& tensor, const twinops_argument_info& argument
            0};
 }
 
-void Views::add(const ::paddle::Tensor& tensor) { views_.emplace_back(tensor, argument_); }
-
-const DLTensor* const* Views::data() {
-  pointers_.clear();
-  for (const View& view : views_) pointers_.push_back(&view.tensor());
-  return pointers_.data();
+::paddle::Tensor one_element_like(const ::paddle::Tensor& tensor) {
+  const ::paddle::Tensor one = ::paddle::experimental::empty({1}, tensor.dtype(), tensor.place());
+  auto all = std::make_shared<phi::DenseTensor>(static_cast<const phi::DenseTensor&>(*one.impl()));
+  const phi::DDim dims = tensor.dims();
+  phi::DenseTensorMeta meta(tensor.dtype(), dims);
+  meta.strides = dims;
+  for (int i = 0; i < dims.size(); ++i) meta.strides[i] = 0;
+  all->set_meta(meta);
+  return ::paddle::Tensor(all);
 }
 
 void* stream_of([[maybe_unused]] const ::paddle::Tensor& tensor) {

@@ -17,8 +17,7 @@ phi::DataType to_paddle(DLDataType type);
 class View {
  public:
   View(const ::paddle::Tensor& tensor, const twinops_argument_info& argument);
-  View(View&&) = default;  // the vectors keep their memory
-  View(const View&) = delete;
+  View(const View&) = delete;  // the view points into it
   const DLTensor& tensor() const { return view_; }
 
  private:
@@ -26,19 +25,8 @@ class View {
   DLTensor view_;
 };
 
-// Views of the tensors of an argument, and the pointers to them that twinops takes.
-class Views {
- public:
-  explicit Views(const twinops_argument_info& argument) : argument_(argument) {}
-  void add(const ::paddle::Tensor& tensor);
-  const DLTensor* const* data();
-  size_t size() const { return views_.size(); }
-
- private:
-  const twinops_argument_info& argument_;
-  std::vector<View> views_;
-  std::vector<const DLTensor*> pointers_;
-};
+// A tensor of this one's shape, type and place whose elements are one and the same.
+::paddle::Tensor one_element_like(const ::paddle::Tensor& tensor);
 
 // The stream on which Paddle computes `tensor`; nullptr on the CPU.
 void* stream_of(const ::paddle::Tensor& tensor);

@@ -9,6 +9,7 @@ PREFIX = "twinops_"
 _DOUBLE, _BITS = struct.Struct("d"), struct.Struct("q")
 _PLUGIN = FOLDER / "libtwinops_paddle.so"
 _BUILT_FOR = FOLDER / "paddle_version.txt"
+_eager_run = _in_dynamic_mode = None  # load() finds them
 _BUILD = "`python -m pip install --force-reinstall --no-deps .` in twinops' folder"
 
 
@@ -60,18 +61,23 @@ def load():
     try:
         # What paddle.utils.cpp_extension does; importing that would need an old setuptools.
         new = paddle.framework.core.load_op_meta_info_and_register_op(str(_PLUGIN))
-        _prototypes().update_op_proto(new)
+        prototypes().update_op_proto(new)
     except Exception as error:
         raise ImportError(
             f"Paddle could not load {_PLUGIN}: {error}. A missing symbol means that it was built "
             f"for another PaddlePaddle than {paddle.version.full_version}: {_BUILD}"
         ) from error
+    from twinops.paddle import _eager
+
+    _eager.bind(_PLUGIN)
+    global _eager_run, _in_dynamic_mode
+    _eager_run, _in_dynamic_mode = _eager.run, paddle.in_dynamic_mode
     missing = expected() - registered()
     if missing:
         raise ImportError(f"twinops' plugin did not register {sorted(missing)}: {_BUILD}")
 
 
-def _prototypes():
+def prototypes():
     from paddle.base.framework import OpProtoHolder
 
     return OpProtoHolder.instance()
@@ -79,28 +85,30 @@ def _prototypes():
 
 def registered():
     """Operators named twinops_* that Paddle knows; gradients and variants (_variant) aside."""
-    names = (name for name in _prototypes().op_proto_map if name.startswith(PREFIX))
+    names = (name for name in prototypes().op_proto_map if name.startswith(PREFIX))
     return {n for n in names if not n.endswith("_grad") and "_with_" not in n}
 
 
 @functools.cache
-def _gradient_if_given(op):
+def gradient_if_given(op):
     """Inputs that may be left out and have a gradient if they are not."""
-    known = _prototypes().op_proto_map
+    known = prototypes().op_proto_map
     return [a.name for a in operators()[op].arguments if f"{PREFIX}{op}_with_{a.name}" in known]
 
 
-def _variant(op, inputs):
+def variant(op, inputs):
     """Paddle's static graphs know no gradient with respect to an input that is not there: such an
     operator is registered once for each choice of them (hosts/paddle/signature.hpp)."""
-    given = [name for name in _gradient_if_given(op) if inputs.get(name) is not None]
+    if op not in operators():
+        raise ValueError(f"twinops has no operator {op!r}; it has {', '.join(operators())}")
+    given = [name for name in gradient_if_given(op) if inputs.get(name) is not None]
     return PREFIX + op + ("_with_" + "_and_".join(given) if given else "")
 
 
 @functools.cache
 def _signature(name, op):
     """Names of inputs, attributes with defaults, and outputs, in Paddle's order."""
-    prototype = _prototypes().get_op_proto(name)
+    prototype = prototypes().get_op_proto(name)
     inputs = tuple(p.name.split("@")[0] for p in prototype.inputs)
     outputs = tuple(p.name.split("@")[0] for p in prototype.outputs)
     defaults = dict(operators()[op].attributes)
@@ -117,24 +125,11 @@ def _as_paddle_takes_it(value):
     return value
 
 
-def run(op, inputs, attributes=None):
-    """Calls an operator of the table (`python -m twinops info`, docs/operators/):
-    `run("softmax", {"x": x}, {"axis": 1})`.
-
-    op: its name.
-    inputs: name -> tensor, or list of tensors; one that is left out or None is not there.
-    attributes: name -> bool, int, float or str; one that is left out has its default. An optional
-        output is asked for by the attribute `<output>_type`: the name of a type, or "same" for that of
-        the first input. An output whose size the inputs do not say takes it from the attribute `k`.
-
-    Returns the list of outputs. Works in dygraph and while a static graph is being made. A name that
-    the operator does not have raises TypeError; what the library refuses raises Paddle's error.
-    """
+def _run_in_program(op, inputs, attributes):
     from paddle import _C_ops
 
-    name = _variant(op, inputs)
+    name = variant(op, inputs)
     input_names, defaults, _ = _signature(name, op)
-    attributes = attributes or {}
     given = {k for k, v in inputs.items() if v is not None}
     unknown = (given - set(input_names)) | (set(attributes) - set(defaults))
     if unknown:
@@ -146,3 +141,22 @@ def run(op, inputs, attributes=None):
     # An attribute has its default's type: True for 1 would be refused.
     values += [_as_paddle_takes_it(type(d)(attributes.get(n, d))) for n, d in defaults.items()]
     return _C_ops._run_custom_op(name, *values)
+
+
+def run(op, inputs, attributes=None):
+    """Calls an operator of the table (`python -m twinops info`, docs/operators/):
+    `run("softmax", {"x": x}, {"axis": 1})`.
+
+    op: its name.
+    inputs: name -> tensor, or list of tensors; one that is left out or None is not there.
+    attributes: name -> bool, int, float or str; one that is left out has its default. An optional
+        output is asked for by the attribute `<output>_type`: the name of a type, or "same" for that of
+        the first input. An output whose size the inputs do not say takes it from the attribute `k`.
+
+    Returns the list of outputs. Works in dygraph and while a static graph is being made. A name that
+    the operator does not have, and a value of another type, raise TypeError; what the library
+    refuses raises ValueError, and what no kernel can do NotImplementedError.
+    """
+    if _in_dynamic_mode():
+        return _eager_run(op, inputs, attributes or {})
+    return _run_in_program(op, inputs, attributes or {})

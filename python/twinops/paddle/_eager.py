@@ -1,0 +1,312 @@
+"""Eager calls of the plugin (hosts/paddle/eager.cpp), and their place in Paddle's autograd.
+
+The first derivative is the operator `<op>_grad`. Derivatives of any order follow from it: of an
+operator that is linear the gradient is linear too, and its own gradient is the operator again; what
+softmax's is says `_SECOND`, in operators that exist. An output that the gradient reads is kept
+without its history, which would hold itself, and is given it back (`_Again`) where a gradient is
+differentiated.
+"""
+
+import ctypes
+import functools
+import threading
+
+import paddle
+from paddle.autograd import PyLayer
+from paddle.base import core
+
+_GRAD = "@GRAD"
+
+
+class _Native:
+    def __init__(self, path):
+        # PyDLL: the functions take and give Python's objects, and hold its lock.
+        library = ctypes.PyDLL(str(path))
+        self.find = library.twinops_paddle_find
+        self.find.argtypes, self.find.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_void_p
+        self.call = library.twinops_paddle_call
+        self.call.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+        self.call.restype = ctypes.py_object
+        self._names = library.twinops_paddle_names
+        self._names.argtypes, self._names.restype = [ctypes.c_void_p], ctypes.c_char_p
+        self.link = library.twinops_paddle_link
+        self.link.argtypes, self.link.restype = [ctypes.py_object] * 2, ctypes.py_object
+
+    def names(self, signature):
+        """Of inputs, outputs and attributes: a list each."""
+        parts = self._names(signature).decode().split(";")
+        return [[name for name in part.split(",") if name] for part in parts]
+
+
+_native = None
+_call = None
+
+
+def bind(path):
+    """Finds the functions of the plugin, once it is loaded."""
+    global _native, _call
+    _native = _Native(path)
+    _call = _native.call
+
+
+class Plan:
+    """What is known of an operator before it is called. `name` is Paddle's: "twinops_softmax"."""
+
+    def __init__(self, op, name):
+        self.op = op
+        self.forward = _native.find(name.encode(), 0)
+        self.gradient = _native.find(name.encode(), 1)
+        self.wanted = ()
+        if self.gradient is None:
+            return
+        _, outputs, _ = _native.names(self.forward)
+        read, wanted, self.attributes = _native.names(self.gradient)
+        self.dy = next(n for n in read if n.endswith(_GRAD))
+        kept = [n for n in read if n != self.dy]
+        self.kept_outputs = [(n, outputs.index(n)) for n in kept if n in outputs]
+        self.kept_inputs = [n for n in kept if n not in outputs]
+        # Inputs that have a gradient, in the order of the gradient's outputs.
+        self.wanted = tuple(wanted)
+        # Whether the gradient reads an output that depends on x.
+        self.reads_result = any(n in ("out", "probabilities") for n, _ in self.kept_outputs)
+
+    def call_gradient(self, given, attributes):
+        known = {k: v for k, v in attributes.items() if k in self.attributes}
+        return _call(self.gradient, given, known)
+
+
+class _Targets(threading.local):
+    """What paddle.grad, while it runs in this thread, differentiates with respect to."""
+
+    nodes = None  # node -> whether a way leads from it to a target
+
+    def leads_from(self, node):
+        way = [node]
+        while way:
+            node = way[-1]
+            below = [n for n in node.next_functions if n is not None]
+            new = [n for n in below if n not in self.nodes]
+            if node in self.nodes or not new:
+                self.nodes.setdefault(node, any(self.nodes[n] for n in below))
+                way.pop()
+            way += new
+        return self.nodes[node]
+
+
+_targets = _Targets()
+
+
+class _Needed:
+    """Which of the inputs of a call need a gradient. paddle.grad cuts off those that lead to none of
+    its targets, and refuses a gradient for them; it does not tell a PyLayer which they are."""
+
+    __slots__ = ("flags", "nodes")
+
+    def __init__(self, tensors):
+        self.flags = [not t.stop_gradient for t in tensors]
+        several = sum(self.flags) > 1
+        self.nodes = [t.grad_fn for t in tensors] if several else None
+
+    def only(self, gradients):
+        """The gradients that are needed, None in the place of others."""
+        flags = self.flags
+        if self.nodes is not None and _targets.nodes is not None:
+            flags = [f and _targets.leads_from(n) for f, n in zip(flags, self.nodes)]
+        return tuple(g if needed else None for g, needed in zip(gradients, flags))
+
+
+def _follow_grad():
+    """Sees what paddle.grad differentiates with respect to."""
+    original = core.eager.run_partial_grad
+
+    @functools.wraps(original)
+    def run_partial_grad(outputs, inputs, *args, **kwargs):
+        before = _targets.nodes
+        _targets.nodes = {t.grad_fn: True for t in inputs if not t.stop_gradient}
+        try:
+            return original(outputs, inputs, *args, **kwargs)
+        finally:
+            _targets.nodes = before
+
+    core.eager.run_partial_grad = run_partial_grad
+
+
+_follow_grad()
+
+
+class _State:
+    """What a backward pass needs of a call. `attributes` are the operator's."""
+
+    __slots__ = ("attributes", "kept", "link", "needed", "others", "plan", "versions")
+
+    def __init__(self, plan, attributes, kept, needed, link):
+        self.plan, self.attributes, self.needed, self.link = plan, attributes, needed, link
+        self._keep(kept)
+
+    def _keep(self, kept):
+        self.kept, self.versions = kept, [t.inplace_version for t in kept.values()]
+
+    @staticmethod
+    def of_call(plan, attributes, tensors):
+        link = _native.link(tensors[0], None) if plan.reads_result else None
+        return _State(plan, attributes, {}, _Needed(tensors), link)
+
+    def compute(self, inputs):
+        """The first output; `others` holds the rest."""
+        plan = self.plan
+        first, *self.others = outputs = _call(plan.forward, inputs, self.attributes)
+        kept = {n: inputs[n] for n in plan.kept_inputs if inputs.get(n) is not None}
+        for name, i in plan.kept_outputs:
+            kept[name] = outputs[i].detach()
+        self._keep(kept)
+        return first
+
+    def check(self):
+        for (name, tensor), version in zip(self.kept.items(), self.versions):
+            if tensor.inplace_version != version:
+                raise RuntimeError(
+                    f"{self.plan.op}: {name}, which its gradient reads, was modified by an inplace "
+                    f"operation: its version is {tensor.inplace_version}, expected {version}"
+                )
+
+    def gradients(self, dy):
+        """For every input that may have one, None where it is not needed."""
+        self.check()
+        if core._has_grad():
+            return self.needed.only(_differentiable(self, dy))
+        given = {**self.kept, self.plan.dy: dy}
+        return self.needed.only(self.plan.call_gradient(given, self.attributes))
+
+
+class _Call(PyLayer):
+    """An operator; `tensors` are those of its inputs that have a gradient. Outputs beside the first
+    have none: they do not go through autograd, which would keep what it is told of them."""
+
+    @staticmethod
+    def forward(ctx, state, inputs, *tensors):
+        ctx.state = state
+        return state.compute(inputs)
+
+    @staticmethod
+    def backward(ctx, dy):
+        return ctx.state.gradients(dy)
+
+
+class _Again(PyLayer):
+    """The first output of a call, which depends on `link` as it did on the input."""
+
+    @staticmethod
+    def forward(ctx, state, link):
+        ctx.state = state
+        return state.kept["out"].detach()
+
+    @staticmethod
+    def backward(ctx, dy):
+        return ctx.state.gradients(dy)[0]
+
+
+class _Gradient(PyLayer):
+    """The gradient of an operator, itself to be differentiated."""
+
+    @staticmethod
+    def forward(ctx, plan, kept, attributes, *tensors):
+        ctx.state = plan, kept, attributes, _Needed(tensors)
+        found = plan.call_gradient(kept, attributes)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    @staticmethod
+    def backward(ctx, *dds):
+        plan, kept, attributes, needed = ctx.state
+        return needed.only(_SECOND.get(plan.op, _linear)(plan, kept, attributes, dds))
+
+
+def _differentiable(state, dy):
+    """The gradients as functions of dy, and of what was kept of the call."""
+    plan, kept, attributes = state.plan, state.kept, state.attributes
+    if plan.op == "softmax_dropout":  # its parts, one after the other: the same bits
+        dropout, plan = (plan_of(op, {}) for op in ("dropout", "softmax"))
+        random = {**kept, "mask": kept.get("dropout_mask"), dropout.dy: dy}
+        random = {n: random.get(n) for n in (*dropout.kept_inputs, "mask", dropout.dy)}
+        own = {k: v for k, v in attributes.items() if k in dropout.attributes}
+        dy = _Gradient.apply(dropout, random, own, dy)
+        kept = {"out": kept["probabilities"]}
+        state = _State(plan, attributes, kept, state.needed, state.link)
+    tensors = [dy]
+    if plan.reads_result:
+        y = _Again.apply(state, _native.link(state.link, kept["out"]))
+        kept, tensors = {**kept, "out": y}, [y, dy]
+    found = _Gradient.apply(plan, {**kept, plan.dy: dy}, attributes, *tensors)
+    return found if isinstance(found, tuple) else (found,)
+
+
+# ---- gradients of gradients ----------------------------------------------------------------------
+
+
+def _linear(plan, kept, attributes, dds):
+    """Of a linear operator: it is applied to what came for its inputs, with the masks it had."""
+    inputs = {n: kept.get(n) for n in plan.kept_inputs if n.endswith(("tensor", "seeds"))}
+    inputs.update(zip(plan.wanted, dds))
+    attributes = {k: v for k, v in attributes.items() if not k.endswith("_type")}
+    return (run(plan.op, inputs, attributes)[0],)
+
+
+def _wide(tensor):
+    return tensor.astype("float32") if tensor.dtype in (paddle.float16, paddle.bfloat16) else tensor
+
+
+def _softmax(plan, kept, attributes, dds):
+    """dx = c y (dy - sum(y dy)): with respect to y and, the matrix being symmetric, to dy."""
+    (ddx,), y, dy = dds, kept["out"], kept[plan.dy]
+    axis, c = attributes.get("axis", -1), attributes.get("scale", 1.0)
+    ddy = _Gradient.apply(plan, {"out": y, plan.dy: ddx}, attributes, y, ddx)
+    v, w, z = _wide(y), _wide(dy), _wide(ddx)
+    sums = [(v * u).sum(axis, keepdim=True) for u in (w, z)]
+    return (c * (z * (w - sums[0]) - w * sums[1])).astype(y.dtype), ddy
+
+
+def _log_softmax(plan, kept, attributes, dds):
+    """dx = c (dy - exp(y) sum(dy))."""
+    (ddx,), y, dy = dds, kept["out"], kept[plan.dy]
+    axis, c = attributes.get("axis", -1), attributes.get("scale", 1.0)
+    p, w, z = _wide(y).exp(), _wide(dy), _wide(ddx)
+    ddy = c * (z - (p * z).sum(axis, keepdim=True))
+    return (-c * z * p * w.sum(axis, keepdim=True)).astype(y.dtype), ddy.astype(y.dtype)
+
+
+_SECOND = {"softmax": _softmax, "log_softmax": _log_softmax}
+
+
+# ---- calls ---------------------------------------------------------------------------------------
+
+
+_plans = {}  # operators without variants, by name: the others are asked for at each call
+_variants = {}
+
+
+def plan_of(op, inputs):
+    plan = _plans.get(op)
+    if plan is not None:
+        return plan
+    from twinops.paddle import _plugin
+
+    name = _plugin.variant(op, inputs)
+    plan = _variants.get(name)
+    if plan is None:
+        plan = _variants[name] = Plan(op, name)
+        if not _plugin.gradient_if_given(op):
+            _plans[op] = plan
+    return plan
+
+
+def run(op, inputs, attributes):
+    """The list of outputs of an eager call."""
+    plan = plan_of(op, inputs)
+    if plan.wanted and core._has_grad():
+        tensors = [inputs.get(n) for n in plan.wanted]
+        for tensor in tensors:
+            if getattr(tensor, "stop_gradient", True) is False:
+                state = _State.of_call(plan, attributes, tensors)
+                first, others = _Call.apply(state, inputs, *tensors), state.others
+                state.others = None
+                return [first, *others]
+    return _call(plan.forward, inputs, attributes)
