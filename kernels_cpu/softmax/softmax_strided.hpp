@@ -18,6 +18,7 @@ namespace twinops {
 template <class Isa, bool kLog, class In, class Out, class Special>
 class StridedSoftmaxRows {
  public:
+  using Operands = SoftmaxArguments;
   using Compute = compute_t<In>;
   using V = Vec<Compute, Isa>;
   static constexpr int kRoom = kTileBytes / static_cast<int>(sizeof(Compute));
@@ -28,8 +29,8 @@ class StridedSoftmaxRows {
   void tile(std::int64_t row, int width) const {
     Tile t(width);
     const auto at = row_offsets(a_.rows.outer, row);
-    t.out = static_cast<Out*>(a_.out) + at.of[SoftmaxArguments::kOut];
-    t.x = static_cast<const In*>(a_.x) + at.of[SoftmaxArguments::kX];
+    t.out = static_cast<Out*>(a_.out) + at.of[Operands::kOut];
+    t.x = static_cast<const In*>(a_.x) + at.of[Operands::kX];
     if (a_.rows.length <= kFoldChunk)
       one_chunk(t, static_cast<int>(a_.rows.length));
     else
@@ -70,7 +71,7 @@ class StridedSoftmaxRows {
   TWINOPS_INLINE void read(Tile& t, std::int64_t first, int n) const {
     for (int i = 0; i < t.pitch; i += V::kLanes) save(t.max + i, V(-kInfinity<Compute>));
     constexpr int kAtOnce = 4;
-    const std::int64_t step = a_.rows.step[SoftmaxArguments::kX];
+    const std::int64_t step = a_.rows.step[Operands::kX];
     const In* x = t.x + first * step;
     Compute* to = t.values;
     const int pitch = t.pitch;
@@ -88,7 +89,7 @@ class StridedSoftmaxRows {
   // kCount elements of every row. The last vector of rows overlaps the one before it.
   template <int kCount>
   TWINOPS_INLINE void read_elements(Tile& t, const In* x, Compute* to) const {
-    const std::int64_t step = a_.rows.step[SoftmaxArguments::kX];
+    const std::int64_t step = a_.rows.step[Operands::kX];
     const int width = t.width, pitch = t.pitch;
     const auto put = [&](int i, auto&& value) TWINOPS_INLINE_BODY {
       V max = load<Isa>(t.max + i);
@@ -208,11 +209,10 @@ class StridedSoftmaxRows {
   // ... of the element whose values, or weights, begin at `from`.
   template <class F>
   TWINOPS_INLINE void write(const Tile& t, std::int64_t first, int n, F&& f) const {
-    const std::int64_t step = a_.rows.step[SoftmaxArguments::kOut];
-    Out* out = t.out + first * step;
+    Out* out = t.out + first * a_.rows.step[Operands::kOut];
     const Compute* from = t.values;
     const int pitch = t.pitch;
-    for (int j = 0; j < n; ++j, out += step, from += pitch) {
+    for (int j = 0; j < n; ++j, out += a_.rows.step[Operands::kOut], from += pitch) {
       if (!t.special) [[likely]] {
         write_chunk<true, true>(RowView<Out, Isa>{out, 1, streamed_}, 0, t.width,
                                 [&](int i) TWINOPS_INLINE_BODY { return f(from, i); });
