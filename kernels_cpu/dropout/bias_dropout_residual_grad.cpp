@@ -1,5 +1,7 @@
-// bias_dropout_residual_grad: dx as kernels_cpu/dropout/dropout_kernel.hpp, then dbias from the
-// stored dx, read once more: a vector of columns at a time, chunks of 1024 rows folded in half.
+// bias_dropout_residual_grad: dx as in dropout_kernel.hpp, then dbias from the stored dx.
+//
+// Memory: dx is read once more for dbias, a vector of columns at a time. Order: numerics/fold.hpp
+// over the rows, lane by lane, in chunks of 1024 rows.
 #include "operators/bias_dropout_residual_grad.hpp"
 
 #include "kernels_cpu/dropout/dropout_kernel.hpp"
@@ -8,7 +10,7 @@
 namespace twinops {
 namespace {
 
-// The sums of columns [column, column + n), n <= lanes.
+// Writes the sums of columns [column, column + n), n <= lanes.
 template <class Isa, class T>
 void sum_columns(const ColumnSums& s, std::int64_t column, int n) {
   using V = compute_vec<T, Isa>;

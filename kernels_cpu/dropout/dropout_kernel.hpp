@@ -1,139 +1,31 @@
-// The body of dropout, bias_dropout_residual and their backward passes over vectors.
+// Dropout, bias_dropout_residual and their backward passes by vectors. Included only by files that
+// are compiled once for each instruction set.
 //
-// Memory: x (bias, residual) is read once, y written once, the mask read or written once. Elements
-// go 64 at a time, so that a step's mask is one 64-bit word on every instruction set, drawn from
-// sixteen Philox blocks, loaded, or the same for all.
+// Memory: x (bias, residual) is read once, y is written once, the mask is read or written once.
+// Nothing is added up. Elements go in steps of 64, so that the mask of a step is one 64-bit word on
+// every instruction set: drawn from sixteen Philox blocks, loaded, or the same for all.
 #pragma once
 
+#include "kernels_cpu/dropout/mask_reader.hpp"
 #include "kernels_cpu/kernel.hpp"
-#include "kernels_cpu/random/philox.hpp"
-#include "kernels_cpu/random/strided_elements.hpp"
 #include "kernels_cpu/runtime/parallel.hpp"
 
 namespace twinops {
 
-// Which words keep their elements. The layout that is drawn by vectors counts from 0.
-template <class Isa>
-TWINOPS_INLINE VecMask<std::uint32_t, Isa> kept_lanes(Vec<std::uint32_t, Isa> words,
-                                                      KeepRange keep) {
-  return words < Vec<std::uint32_t, Isa>(keep.count);
-}
-
-// The mask of the 64 elements that blocks from `block` on draw.
-template <class Isa>
-TWINOPS_INLINE std::uint64_t draw_mask_word(WideSequence<Isa>& sequence, std::uint64_t block,
-                                            KeepRange keep) {
-  const auto words = draw<Isa, kStep>(sequence, block);
-  std::uint64_t bits = 0;
-  for (int k = 0; k < words.kVectors; ++k)
-    bits |= std::uint64_t{isa::mask_word(kept_lanes<Isa>(words.v[k], keep).m)}
-            << (k * Vec<std::uint32_t, Isa>::kLanes);
-  return bits;
-}
-
-// The masks of consecutive steps.
-template <class Isa>
-class MaskReader {
- public:
-  using Source = DropoutWork::Source;
-
-  TWINOPS_INLINE MaskReader(const DropoutWork& work, const Sequence& sequence, std::int64_t begin)
-      : work_(work),
-        sequence_(sequence),
-        by_vectors_(work.source == Source::draw && work.random.consecutive &&
-                    work.random.layout == RandomLayout::contiguous),
-        shift_(static_cast<int>(work.random.first % 4)),
-        block_(sequence.block + (work.random.first + static_cast<std::uint64_t>(begin)) / 4),
-        wide_(sequence, block_) {
-    if (by_vectors_ && shift_ != 0) ahead_ = draw();
-  }
-
-  // Whether the words of a step are at hand as vectors: next_words() then goes for next().
-  TWINOPS_INLINE bool has_words() const { return by_vectors_ && shift_ == 0; }
-  template <int kWords>
-  TWINOPS_INLINE DrawnWords<Isa, kWords> next_words() {
-    const auto words = twinops::draw<Isa, kWords>(wide_, block_);
-    block_ += kWords / 4;
-    return words;
-  }
-
-  // The mask of elements [i, i + n): the step after the one before, or the first.
-  TWINOPS_INLINE std::uint64_t next(std::int64_t i, int n) {
-    if (by_vectors_) {
-      if (shift_ == 0) return draw();
-      // The tensor begins in the middle of a block: 64 bits out of two words.
-      const std::uint64_t word = ahead_;
-      ahead_ = draw();
-      return word >> shift_ | ahead_ << (64 - shift_);
-    }
-    switch (work_.source) {
-      case Source::all:
-        return ~std::uint64_t{0};
-      case Source::none:
-        return 0;
-      case Source::draw:
-        return draw_step(work_, sequence_, i, n);
-      case Source::bytes:
-        return n == kStep ? load_64_bytes(i) : load_mask(work_.mask_in, true, i, n);
-      default:
-        return load_mask(work_.mask_in, false, i, n);
-    }
-  }
-
- private:
-  TWINOPS_INLINE std::uint64_t draw() {
-    const std::uint64_t bits = draw_mask_word<Isa>(wide_, block_, work_.keep);
-    block_ += kStep / 4;
-    return bits;
-  }
-  TWINOPS_INLINE std::uint64_t load_64_bytes(std::int64_t i) const {
-    std::uint64_t bits = 0;
-    for (int j = 0; j < kStep; j += 8) {
-      std::uint64_t bytes;
-      __builtin_memcpy(&bytes, static_cast<const std::uint8_t*>(work_.mask_in) + i + j, 8);
-      bits |= std::uint64_t{mask_bits(bytes)} << j;
-    }
-    return bits;
-  }
-
-  const DropoutWork& work_;
-  const Sequence& sequence_;
-  bool by_vectors_;
-  int shift_;
-  std::uint64_t block_, ahead_ = 0;
-  WideSequence<Isa> wide_;
-};
-
-template <class Isa>
-TWINOPS_INLINE void sink_mask(const DropoutWork& work, std::int64_t i, int n, std::uint64_t bits) {
-  if (work.sink == DropoutWork::Sink::nothing) return;
-  const bool bytes = work.sink == DropoutWork::Sink::bytes;
-  if (n < kStep) return store_mask(work.mask_out, bytes, i, n, bits);
-  if (!bytes) {
-    __builtin_memcpy(static_cast<std::uint32_t*>(work.mask_out) + i / 32, &bits, 8);
-    return;
-  }
-  for (int j = 0; j < kStep; j += 8) {
-    const std::uint64_t eight = mask_bytes(bits >> j & 0xff);
-    __builtin_memcpy(static_cast<std::uint8_t*>(work.mask_out) + i + j, &eight, 8);
-  }
-}
-
-// Where a step's 64 elements lie; nullptr for what the call has not.
+// Where the 64 elements of a step lie; nullptr for operands that the call does not have.
 template <class T>
 struct StepPlace {
   const T *x, *bias, *residual;
   T* y;
 };
 
-// How a range is written. Outputs that no cache holds go past them: a line of y is then not read
-// before it is written.
+// How a range is written. Outputs too large for the caches are streamed past them, which saves
+// reading their lines first.
 struct Writing {
   bool streamed;
 };
-inline constexpr std::int64_t kStreamedBytes = std::int64_t{1} << 26;  // of a call's y, at least
-// Bytes that x is prefetched ahead, every line of it: the draws leave no time. (A page's first
-// lines alone, as in check_finite_and_unscale: on Zen 4 dropout_grad 0.82 to 0.72 of a scale loop.)
+inline constexpr std::int64_t kStreamedBytes = std::int64_t{1} << 26;  // of y, at least
+// How far ahead x is prefetched, in bytes, every line of it: docs/lab/dropout-cpu.md#prefetches.
 inline constexpr int kAhead = 4096;
 
 template <class Isa, class T>
@@ -152,7 +44,7 @@ TWINOPS_INLINE void store_four(T* out, compute_vec<T, Isa> (&y)[4], Writing writ
   }
 }
 
-// Fetches a step's lines of an operand that is read further on.
+// Prefetches the lines of a later step.
 template <class Isa, class T>
 TWINOPS_INLINE void prefetch_step(const T* x) {
   const std::uintptr_t line = reinterpret_cast<std::uintptr_t>(x) + kAhead;
@@ -161,7 +53,7 @@ TWINOPS_INLINE void prefetch_step(const T* x) {
     __builtin_prefetch(reinterpret_cast<const void*>(line + 64 * k));
 }
 
-// kept(j): the mask of the vector of elements j, j + 1, ...
+// Takes a step. kept(j): the mask of the vector of elements j, j + 1, ...
 template <class Isa, class T, class Kept>
 TWINOPS_INLINE void dropout_step(const StepPlace<T>& at, Kept&& kept, compute_vec<T, Isa> scale,
                                  Writing writing) {
@@ -193,8 +85,8 @@ TWINOPS_INLINE void dropout_step(const StepPlace<T>& at, std::uint64_t bits,
       scale, writing);
 }
 
-// The same, masked by the words drawn, in as many lanes as elements are computed in. Returns the
-// mask's bits, which go unused where no mask is stored.
+// The same, masked by drawn words, which have as many lanes as elements are computed in. Returns
+// the mask's bits; they go unused where no mask is stored.
 template <class Isa, class T>
 TWINOPS_INLINE std::uint64_t dropout_step(const StepPlace<T>& at,
                                           const Vec<std::uint32_t, Isa>* words, KeepRange keep,
@@ -213,7 +105,7 @@ TWINOPS_INLINE std::uint64_t dropout_step(const StepPlace<T>& at,
   return bits;
 }
 
-// bias[(i + j) mod period] for j in [0, 64): in place, or copied.
+// bias[(i + j) mod period] for j in [0, 64): in place, or copied to `buffer`.
 template <class T>
 TWINOPS_INLINE const T* bias_step(const DropoutWork& work, std::int64_t column, T* buffer) {
   const T* bias = static_cast<const T*>(work.bias);
@@ -225,8 +117,8 @@ TWINOPS_INLINE const T* bias_step(const DropoutWork& work, std::int64_t column, 
   return buffer;
 }
 
-// Steps of a range in one run, two at a time, x alone, the mask drawn by vectors of words: what
-// dropout mostly is. Returns where it ended.
+// Takes the steps of a contiguous range two at a time, without bias and residual, the mask drawn by
+// vectors: the usual call of dropout. Returns where it ended.
 template <class Isa, class T, bool kStores>
 TWINOPS_INLINE std::int64_t drawn_steps(const DropoutWork& work, MaskReader<Isa>& masks,
                                         std::int64_t i, std::int64_t end, Writing writing) {
@@ -256,7 +148,7 @@ TWINOPS_INLINE Writing writing_of(const DropoutWork& work) {
           reinterpret_cast<std::uintptr_t>(work.y) % 64 == 0};
 }
 
-// Elements [begin, end); begin is a multiple of 64.
+// Takes elements [begin, end); begin is a multiple of 64.
 template <class Isa, class T>
 TWINOPS_INLINE void dropout_range(const DropoutWork& work, const Sequence& sequence,
                                   std::int64_t begin, std::int64_t end) {

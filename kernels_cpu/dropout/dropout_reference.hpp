@@ -1,4 +1,4 @@
-// The family's scalar reference: one element after the other.
+// The scalar reference of the dropout family: one element after the other.
 #pragma once
 
 #include "operators/dropout_work.hpp"
@@ -8,8 +8,7 @@ namespace twinops {
 
 void reference_dropout(const DropoutWork& work, Execution& execution);
 
-// Its mask alone: whether element i is kept, and the masks of all of them where the call stores
-// one.
+// The mask alone: whether element i is kept; and stores the whole mask where the call stores one.
 bool reference_is_kept(const DropoutWork& work, const Sequence& sequence, std::int64_t i);
 void reference_mask(const DropoutWork& work, const Sequence& sequence);
 

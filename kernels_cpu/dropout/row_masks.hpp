@@ -1,8 +1,9 @@
-// Dropout's mask for spans of rows: 64 bits a step, drawn, read, or the same for all. Only
-// files compiled once an instruction set include this.
+// Dropout's mask for spans of rows, 64 bits a step: drawn, read, or the same for all elements.
+// Included only by files that are compiled once for each instruction set.
 #pragma once
 
-#include "kernels_cpu/dropout/dropout_kernel.hpp"
+#include "kernels_cpu/dropout/mask_reader.hpp"
+#include "kernels_cpu/runtime/parallel.hpp"
 #include "numerics/fold.hpp"
 
 namespace twinops {
@@ -23,8 +24,7 @@ TWINOPS_INLINE void draw_mask(const DropoutWork& work, const Sequence& sequence,
                   });
 }
 
-// The call with its stored mask to be read, where it stores one: what is drawn once need not be
-// drawn again.
+// The call, set to read the mask that it stores, if it stores one: it is drawn once only.
 TWINOPS_INLINE DropoutWork with_drawn_mask(DropoutWork work) {
   using Sink = DropoutWork::Sink;
   if (work.sink == Sink::nothing || work.source != DropoutWork::Source::draw) return work;
@@ -42,8 +42,8 @@ class RowMasks {
         by_vectors_(work.source == DropoutWork::Source::draw && work.random.consecutive &&
                     work.random.layout == RandomLayout::contiguous) {}
 
-  // kept[j / 64] bit j mod 64: element j of n elements, `step` logical indexes apart, from `e` on.
-  // n: up to kFoldChunk.
+  // Sets bit j mod 64 of kept[j / 64] if element j is kept, for n elements from logical index `e`
+  // on, `step` indexes apart. n: up to kFoldChunk.
   void read(std::int64_t e, std::int64_t step, int n,
             std::uint64_t (&kept)[kFoldChunk / kStep]) const {
     using Source = DropoutWork::Source;
@@ -64,7 +64,7 @@ class RowMasks {
   }
 
  private:
-  // Draw indexes [first, first + n).
+  // Draws the mask of draw indexes [first, first + n).
   TWINOPS_INLINE void draw(std::uint64_t first, int n, std::uint64_t* kept) const {
     const int shift = static_cast<int>(first % 4);
     std::uint64_t block = sequence_.block + first / 4;
@@ -76,12 +76,12 @@ class RowMasks {
         block += kStep / 4;
         word = draw_mask_word<Isa>(wide, block, work_.keep);
       }
-      // A row that begins in the middle of a block: 64 bits out of two words.
+      // The row begins inside a block: 64 bits out of two words.
       if (shift != 0) bits = bits >> shift | word << (64 - shift);
       kept[j / kStep] = bits;
     }
   }
-  // Elements [e, e + n), n <= 64.
+  // The mask of elements [e, e + n), n <= 64.
   TWINOPS_INLINE std::uint64_t step_of(std::int64_t e, int n) const {
     switch (work_.source) {
       case DropoutWork::Source::draw:
@@ -105,7 +105,7 @@ class RowMasks {
   bool by_vectors_;
 };
 
-// Vector j of a chunk under its mask, rounded to T as dropout rounds it. `at`: room for it.
+// Vector j of a chunk under its mask, rounded to T as dropout rounds it. `at`: a buffer for it.
 template <class Isa, class T>
 TWINOPS_INLINE compute_vec<T, Isa> dropped(const std::uint64_t* kept, int j, compute_vec<T, Isa> x,
                                            compute_vec<T, Isa> scale, T* at) {

@@ -19,14 +19,14 @@ TWINOPS_INLINE __m256 load_widened(const bfloat16* p) {
   const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(words), 16));
 }
-// Rounded in the upper half of each lane: a tie moves on where the last place is odd.
+// Rounds to nearest even in the upper half of each lane.
 TWINOPS_INLINE __m256i round_upper(__m256i u) {
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
   return _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
 }
 TWINOPS_INLINE void store_narrowed(bfloat16* p, __m256 v) {
-  // The canonical NaN, the greatest of integers, would overflow: it is cut to one that rounds to
-  // it.
+  // As an integer the canonical NaN is the greatest and would overflow; it is reduced to a NaN that
+  // rounds to it.
   const __m256i u = _mm256_min_epi32(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fff7fff));
   const __m256i rounded = _mm256_srli_epi32(round_upper(u), 16);
   const __m128i words =
@@ -51,7 +51,7 @@ constexpr bool kHasFused = true;
 TWINOPS_INLINE __m256 fused(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
 TWINOPS_INLINE __m256d fused(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
 
-// Where one is NaN, the instruction gives its second operand.
+// Where one is NaN, the instruction returns its second operand.
 TWINOPS_INLINE __m256 larger(__m256 a, __m256 b) { return _mm256_max_ps(b, a); }
 TWINOPS_INLINE __m256d larger(__m256d a, __m256d b) { return _mm256_max_pd(b, a); }
 

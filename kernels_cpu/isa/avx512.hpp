@@ -19,14 +19,14 @@ TWINOPS_INLINE __m512 load_widened(const bfloat16* p) {
   const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
 }
-// Rounded in the upper half of each lane: a tie moves on where the last place is odd.
+// Rounds to nearest even in the upper half of each lane.
 TWINOPS_INLINE __m512i round_upper(__m512i u) {
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
   return _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
 }
 TWINOPS_INLINE void store_narrowed(bfloat16* p, __m512 v) {
-  // The canonical NaN, the greatest of integers, would overflow: it is cut to one that rounds to
-  // it.
+  // As an integer the canonical NaN is the greatest and would overflow; it is reduced to a NaN that
+  // rounds to it.
   const __m512i u = _mm512_min_epi32(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fff7fff));
   const __m512i rounded = _mm512_srli_epi32(round_upper(u), 16);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(rounded));
@@ -49,7 +49,7 @@ constexpr bool kHasFused = true;
 TWINOPS_INLINE __m512 fused(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
 TWINOPS_INLINE __m512d fused(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
 
-// Where one is NaN, the instruction gives its second operand.
+// Where one is NaN, the instruction returns its second operand.
 TWINOPS_INLINE __m512 larger(__m512 a, __m512 b) { return _mm512_max_ps(b, a); }
 TWINOPS_INLINE __m512d larger(__m512d a, __m512d b) { return _mm512_max_pd(b, a); }
 

@@ -1,16 +1,17 @@
-// The few primitives that xsimd lacks, from the instruction set that this object is compiled for:
+// The primitives that xsimd lacks, from the instruction set that this object is compiled for:
+//
 //   load_widened(p)       as many float16 or bfloat16 as a float vector has lanes, widened exactly
-//   store_narrowed(p, v)  the reverse, rounded to nearest even; the canonical NaN stays that,
-//                         another becomes some NaN, as a bfloat16 if its lower half is 0
+//   store_narrowed(p, v)  the reverse, rounded to nearest even; the canonical NaN stays canonical,
+//                         another NaN becomes some NaN, as a bfloat16 only if its lower half is 0
 //   load_two_widened(p, even, odd), store_two_narrowed(p, even, odd)
-//                         the same of two vectors of bfloat16, which hold the elements of even and
-//                         of odd number; a NaN stays one if its lower half is 0
-//   fused(a, b, c)        a * b + c, rounded once; a vector of floats or doubles
+//                         the same for two vectors of bfloat16, which hold the even and the odd
+//                         elements; a NaN stays one if its lower half is 0
+//   fused(a, b, c)        a * b + c, rounded once, for vectors of floats or doubles
 //   kHasFused             whether that is an instruction
-//   larger(a, b)          the larger of each two; a where a is NaN
-//   fold_lanes(v)         the fold of a vector's lanes, the upper half onto the lower
-//   max_lanes(v)          the greatest of a vector without NaNs
-//   holds_nan(a, b, c, d) whether any lane of four vectors is a NaN
+//   larger(a, b)          the larger of each pair; a where a is NaN
+//   fold_lanes(v)         the fold of a vector's lanes, the upper half onto the lower half
+//   max_lanes(v)          the greatest lane of a vector without NaNs
+//   holds_nan(a, b, c, d) whether any lane of four vectors is NaN
 //   stream(p, v)          stores past the caches; p is aligned to the vector
 //   end_of_streams()      orders such stores before what follows
 #pragma once

@@ -19,14 +19,14 @@ TWINOPS_INLINE void store_narrowed(float16* p, float32x4_t v) {
 TWINOPS_INLINE float32x4_t load_widened(const bfloat16* p) {
   return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(&p->bits), 16));
 }
-// Rounded in the upper half of each lane: a tie moves on where the last place is odd.
+// Rounds to nearest even in the upper half of each lane.
 TWINOPS_INLINE uint32x4_t round_upper(uint32x4_t u) {
   const uint32x4_t odd = vandq_u32(vshrq_n_u32(u, 16), vdupq_n_u32(1));
   return vaddq_u32(u, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
 }
 TWINOPS_INLINE void store_narrowed(bfloat16* p, float32x4_t v) {
-  // The canonical NaN, the greatest of integers, would overflow: it is cut to one that rounds to
-  // it.
+  // As an integer the canonical NaN is the greatest and would overflow; it is reduced to a NaN that
+  // rounds to it.
   const int32x4_t u = vminq_s32(vreinterpretq_s32_f32(v), vdupq_n_s32(0x7fff7fff));
   vst1_u16(&p->bits, vshrn_n_u32(round_upper(vreinterpretq_u32_s32(u)), 16));
 }
@@ -75,7 +75,7 @@ TWINOPS_INLINE bool holds_nan(float64x2_t a, float64x2_t b, float64x2_t c, float
   return vminvq_u32(vreinterpretq_u32_u64(numbers)) == 0;
 }
 
-// No such stores here: plain ones.
+// NEON has no such stores; these are plain ones.
 TWINOPS_INLINE void stream(float* p, float32x4_t v) { vst1q_f32(p, v); }
 TWINOPS_INLINE void stream(double* p, float64x2_t v) { vst1q_f64(p, v); }
 TWINOPS_INLINE void end_of_streams() {}

@@ -1,5 +1,5 @@
 // SSE2, which has no half types. float16 and fused() are not inlined: they would be most of the
-// code, and of the time that this room takes to compile.
+// code and of its compile time.
 #pragma once
 
 #include <emmintrin.h>
@@ -13,7 +13,7 @@ namespace twinops::isa {
   const __m128i h = _mm_unpacklo_epi16(words, _mm_setzero_si128());
   const __m128i size = _mm_and_si128(h, _mm_set1_epi32(0x7fff));
   const __m128i sign = _mm_slli_epi32(_mm_xor_si128(h, size), 16);
-  // With a float's bias in place of its own: exact, subnormals too.
+  // With a float's bias in place of its own; exact, subnormals too.
   const __m128 moved =
       _mm_mul_ps(_mm_castsi128_ps(_mm_slli_epi32(size, 13)), _mm_set1_ps(0x1p112f));
   const __m128i not_finite = _mm_cmpgt_epi32(size, _mm_set1_epi32(0x7bff));
@@ -26,16 +26,16 @@ TWINOPS_INLINE __m128i either(__m128i condition, __m128i yes, __m128i no) {
 [[gnu::noinline, maybe_unused]] static void store_narrowed(float16* p, __m128 v) {
   const __m128i u = _mm_and_si128(_mm_castps_si128(v), _mm_set1_epi32(0x7fffffff));
   const __m128i sign = _mm_srai_epi32(_mm_xor_si128(_mm_castps_si128(v), u), 16);
-  // A normal result: the bias changed, a tie moves on where the last place is odd.
+  // A normal result: the bias is exchanged and rounded to nearest even.
   const __m128i odd = _mm_and_si128(_mm_srli_epi32(u, 13), _mm_set1_epi32(1));
   const __m128i rounded = _mm_add_epi32(u, _mm_add_epi32(odd, _mm_set1_epi32(0xfff - 0x38000000)));
   const __m128i normal = _mm_srli_epi32(rounded, 13);
-  // A subnormal one: where a half's last place is the last of a float, at 0.5, the sum is rounded.
+  // A subnormal result: at 0.5 a float's last place is a half's, so that the sum is rounded there.
   const __m128 half = _mm_set1_ps(0.5f);
   const __m128i subnormal = _mm_sub_epi32(_mm_castps_si128(_mm_add_ps(_mm_castsi128_ps(u), half)),
                                           _mm_castps_si128(half));
   __m128i h = either(_mm_cmpgt_epi32(_mm_set1_epi32(0x38800000), u), subnormal, normal);
-  // From 65520 on infinity; the canonical NaN, which has no sign.
+  // From 65520 on, infinity; or the canonical NaN, which has no sign.
   h = either(_mm_cmpgt_epi32(u, _mm_set1_epi32(0x477fefff)), _mm_set1_epi32(0x7c00), h);
   h = either(_mm_cmpgt_epi32(u, _mm_set1_epi32(0x7f800000)), _mm_set1_epi32(kNanBits16), h);
   const __m128i words = _mm_or_si128(h, sign);
@@ -46,13 +46,13 @@ TWINOPS_INLINE __m128 load_widened(const bfloat16* p) {
   const __m128i words = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
   return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), words));
 }
-// Rounded in the upper half of each lane: a tie moves on where the last place is odd.
+// Rounds to nearest even in the upper half of each lane.
 TWINOPS_INLINE __m128i round_upper(__m128i u) {
   const __m128i odd = _mm_and_si128(_mm_srli_epi32(u, 16), _mm_set1_epi32(1));
   return _mm_add_epi32(u, _mm_add_epi32(odd, _mm_set1_epi32(0x7fff)));
 }
 TWINOPS_INLINE void store_narrowed(bfloat16* p, __m128 v) {
-  // The canonical NaN would overflow: without its lower half it does not.
+  // The canonical NaN would overflow, but not without its lower half.
   const __m128i u = _mm_castps_si128(v), nan = _mm_castps_si128(_mm_cmpunord_ps(v, v));
   const __m128i rounded = round_upper(_mm_andnot_si128(_mm_srli_epi32(nan, 16), u));
   const __m128i upper = _mm_srai_epi32(rounded, 16);
@@ -73,7 +73,7 @@ TWINOPS_INLINE void store_two_narrowed(bfloat16* p, __m128 even, __m128 odd) {
 }
 
 constexpr bool kHasFused = false;
-// No instruction for it: the C library's, which is exact, lane by lane.
+// There is no instruction for it. The C library's function is exact, lane by lane.
 [[gnu::noinline, maybe_unused]] static __m128 fused(__m128 a, __m128 b, __m128 c) {
   alignas(16) float x[4], y[4], z[4];
   _mm_store_ps(x, a);
@@ -91,7 +91,7 @@ constexpr bool kHasFused = false;
   return _mm_load_pd(z);
 }
 
-// Where one is NaN, the instruction gives its second operand.
+// Where one is NaN, the instruction returns its second operand.
 TWINOPS_INLINE __m128 larger(__m128 a, __m128 b) { return _mm_max_ps(b, a); }
 TWINOPS_INLINE __m128d larger(__m128d a, __m128d b) { return _mm_max_pd(b, a); }
 

@@ -1,32 +1,11 @@
-// Memory: each element is read once and written once. Order: none; whether anything was found is an
-// OR. A sum of numbers that is finite, as nearly always, says that they all are, and that none need
-// become the canonical NaN: one check for many. Results are stored as they come, and checked when
-// some thousand are: 300 x 1024 floats in the caches of a Zen 4 take 13.8 us, a loop that only
-// scales 13.2. Checked in blocks that wait in registers, as where what was read must be finite (in
-// place it is not to be had again), they take 14.3; on a Xeon float16 20.0 in place of 18.0
-// (AVX-512) and 21.8 in place of 20.6 (AVX2), bfloat16 25.4 and 22.6, 29.3 and 27.7, but members of
-// 100, and float16 with SSE2, up to 0.04 less. What is rare is a function of its own, whose
-// registers the loop would miss (in L2 of a Zen 3 9.8 us for 65 536 floats, in place of 6.9).
+// check_finite_and_unscale by vectors.
 //
-// Elements of 16 bits take so long that the processor alone does not look far enough ahead: lines 2
-// kB further on are fetched. There, 2^24 of float16 from memory, share of a scale loop: without
-// 0.73, lines 512 bytes further on 0.81, 1 kB 0.90, 2 kB 1.00, 4 kB 0.94; where all lies in the
-// caches it costs 0.03.
-//
-// Tried and left, there: the same for wider elements (307 200 floats from L3 a twentieth slower);
-// the first lines of the page behind where a page begins (in a loop of its own 30 us in place of
-// 25); the start of every next run, also of one that begins where this one ends (300 of 1000 floats
-// a twentieth to a fifth slower). On a Zen 5: blocks in a function of their own, whatever is behind
-// them in another (1000 halves a tenth slower); sums of sizes (three instructions more of 19 for
-// four vectors), a sum of halves by pairs throughout (16 bits a twentieth slower), one sum of all
-// values times 0 (300 x 1024 floats in the caches 15 to 19 us). On a Zen 4: four lines of the run
-// behind in place of two (0.3 us of 14), none (L2 flushed 24 in place of 21); each tensor's first
-// lines fetched while descriptions are read (L2 flushed 24.5 to 23.5 us, but two threads 14 to 52:
-// they come to the wrong one); the code that a call runs through fetched at its beginning (2 us
-// gained and 2 lost); floats in pairs (a fiftieth lost); 16 bits checked as stored, at the
-// greatest of their words without the sign (a loop alone 20 to 22 us, the sum of squares 16 to 20).
-// On a Xeon: 16 bits in pairs in place of fours (up to a twentieth lost), in steps of four vectors
-// of AVX2 in place of eight (300 x 1024 up to 0.07 slower, members of 100 a tenth faster).
+// Memory: each element is read once and written once. Order: whether a value was found is an OR, so
+// no order matters. A finite sum says that all its terms are finite and none is a NaN, so that one
+// check serves many values: results are stored at once and some thousand of them are checked by
+// their sums. Where x itself must be checked, a block waits in registers until it is checked,
+// because in place x is gone after the store.
+// Figures, and what was tried: docs/lab/loss-scaling-cpu.md#how-values-are-checked.
 #include "operators/check_finite_and_unscale.hpp"
 
 #include <limits>
@@ -40,13 +19,12 @@
 namespace twinops {
 namespace {
 
-// Vectors of V in a block, and of 16 bits in a step. Eight of AVX-512 were a tenth slower than four
-// where tensors are short (20 000 of 256 floats, Zen 5).
+// Vectors of V in a block, and of 16 bits in a step.
 template <class V>
 constexpr int kBlock = sizeof(V) < 64 ? 8 : 4;
 
-// Fetches the first lines of the run behind, where the processor will not guess them: unless it
-// begins near the end of this one.
+// Prefetches the first lines of the next run, unless it begins close behind `end`, where the
+// processor prefetches by itself: docs/lab/loss-scaling-cpu.md#what-is-prefetched.
 TWINOPS_INLINE void fetch_start(const char* behind, std::int64_t bytes, const void* end) {
   constexpr std::int64_t kNear = 1024, kLine = 64, kFirst = 2 * kLine;  // bytes
   const auto distance =
@@ -55,7 +33,7 @@ TWINOPS_INLINE void fetch_start(const char* behind, std::int64_t bytes, const vo
   for (std::int64_t b = 0; b < kFirst; b += kLine) __builtin_prefetch(behind + b);
 }
 
-// Fetches what a step will read some steps on, if the n elements from x on reach as far.
+// Prefetches the lines of a later step, if the n elements from x on reach so far.
 template <std::int64_t kStep, class T>
 TWINOPS_INLINE void fetch_ahead(const T* x, std::int64_t n) {
   constexpr std::int64_t kLine = 64 / sizeof(T), kAhead = 2048 / sizeof(T);
@@ -63,7 +41,7 @@ TWINOPS_INLINE void fetch_ahead(const T* x, std::int64_t n) {
   for (std::int64_t i = 0; i < kStep; i += kLine) __builtin_prefetch(x + kAhead + i);
 }
 
-// Any values. Returns whether one was found that is not finite.
+// For any values. Returns whether one was not finite.
 template <class Isa, class T>
 TWINOPS_INLINE bool unscale_vectors(const T* x, T* out, std::int64_t n, compute_vec<T, Isa> inverse,
                                     bool check_input) {
@@ -92,7 +70,7 @@ template <class Isa, class T>
   return unscale_vectors<Isa>(x, out, kBlock<V> * V::kLanes, V(inverse), true);
 }
 
-// n vectors of consecutive elements, as load_two orders them: no lane of a bfloat16 is moved.
+// n vectors of consecutive elements in the order of load_two, which moves no lane of a bfloat16.
 template <class Isa, class T, int n>
 TWINOPS_INLINE void load_all(const T* x, compute_vec<T, Isa> (&y)[n]) {
   constexpr int kLanes = compute_vec<T, Isa>::kLanes;
@@ -112,7 +90,7 @@ TWINOPS_INLINE void store_all(T* out, const compute_vec<T, Isa> (&y)[n]) {
   }
 }
 
-// What was read must be finite: a block is checked before it is stored.
+// For calls that check what was read: a block is checked before it is stored.
 template <class Isa, class T>
 TWINOPS_INLINE bool unscale_blocks(const T*& x, T*& out, const T* end, compute_t<T> inverse_scale) {
   using V = compute_vec<T, Isa>;
@@ -128,7 +106,7 @@ TWINOPS_INLINE bool unscale_blocks(const T*& x, T*& out, const T* end, compute_t
       y[k] = unscale(y[k], inverse);
       sum[k % 2] = add_to_check<T>(sum[k % 2], y[k]);
     }
-    // Nearly always; then what was read was finite too, and there is no NaN to make canonical.
+    // The usual case: what was read was finite too, and no NaN has to become canonical.
     if (xsimd::all(are_surely_finite<T>(sum[0] + sum[1]).m)) [[likely]] {
       store_all<Isa>(out, y);
     } else {
@@ -138,26 +116,25 @@ TWINOPS_INLINE bool unscale_blocks(const T*& x, T*& out, const T* end, compute_t
   return found;
 }
 
-// Of results that were stored as they came: makes a NaN the canonical one. Returns whether one was
-// found that is not finite.
+// Makes every NaN among stored results canonical. Returns whether one was not finite.
 template <class Isa, class T>
 [[gnu::noinline]] bool mend(T* out, std::int64_t n) {
   using V = compute_vec<T, Isa>;
   return unscale_vectors<Isa>(out, out, n, V(1), false);
 }
 
-// Results are stored as they come, and checked when some thousand of them are, at their sums: what
-// is not finite as computed is not as stored.
+// For calls that check results: they are stored at once, and some thousand are checked by their
+// sums. What is not finite as computed is not finite as stored.
 template <class Isa, class T>
 TWINOPS_INLINE bool unscale_then_check(const T*& x, T*& out, const T* end,
                                        compute_t<T> inverse_scale) {
   using V = compute_vec<T, Isa>;
   using F = compute_t<T>;
-  // kTogether are loaded before one is stored.
+  // kTogether vectors are loaded before one is stored.
   constexpr int kSums = 4, kTogether = sizeof(T) == 2 ? kSums : 1;
   constexpr int kStepVectors = sizeof(T) == 2 ? kBlock<V> : kSums;
   constexpr std::int64_t kStep = std::int64_t{kStepVectors} * V::kLanes;
-  // Of squares so few that those of ordinary halves stay below an overflow's.
+  // Few enough that the sum of squares of ordinary halves does not overflow.
   constexpr std::int64_t kMostChecked = sizeof(T) == 2 ? 1024 : 4096;
   const V inverse(inverse_scale);
   bool found = false;
@@ -184,10 +161,9 @@ TWINOPS_INLINE bool unscale_then_check(const T*& x, T*& out, const T* end,
   return found;
 }
 
-// Returns whether a value was found that is not finite. kInPlace: every member is its own output.
-// The run behind is in registers before this one is worked on: a load waits for older stores with
-// the same low 12 bits, as some of 4 kB always have, and they wait for memory (300 x 1024 floats
-// from there, AVX-512 on a Zen 5: 52 to 47 us). One more pointer would take such a register.
+// Returns whether a value was not finite. kInPlace: every tensor is its own output. The next run's
+// description is loaded before this run is worked on, because a load waits for older stores to the
+// same low 12 bits of an address.
 template <class Isa, class T, bool kInPlace, bool kCheckInput>
 bool unscale_part(const TensorList::Part& part, compute_t<T> inverse_scale) {
   using V = compute_vec<T, Isa>;
@@ -228,10 +204,10 @@ template <>
 void run_cpu<CheckFiniteAndUnscale, isa::TWINOPS_ISA>(
     const CheckFiniteAndUnscale::Arguments& arguments, Execution& execution) {
   double scale = read_scale(arguments.scale, arguments.scale_type);
-  // Results are stored before they are checked, and a NaN must still be one as a bfloat16: this
-  // one's lower bits are 0, so that no rounding carries into its sign.
+  // Results are stored before they are checked, and a NaN must stay a NaN as a bfloat16. This NaN
+  // has zeros for lower bits, so that rounding does not carry into its sign.
   if (scale != scale) scale = std::numeric_limits<double>::quiet_NaN();
-  // One division for the call, not one for each of many small tensors.
+  // One division for the call, not one for each tensor.
   const auto inverse_float = inverse_scale<float>(scale);
   const auto inverse_double = inverse_scale<double>(scale);
   const auto unscale_all = [inverse_float, inverse_double,

@@ -5,7 +5,7 @@
 
 namespace twinops {
 
-// Calls f(x, out), typed, for every element of every member.
+// Calls f(x, out) with typed references for every element of every tensor.
 template <class F>
 void for_each_element(const TensorList& list, F&& f) {
   for (std::size_t k = 0; k < list.dense_count(); ++k) {

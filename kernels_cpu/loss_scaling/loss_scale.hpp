@@ -1,4 +1,4 @@
-// The state of update_loss_scaling, on the host: the part that does not depend on an instruction
+// The state of update_loss_scaling on the host: the part that does not depend on the instruction
 // set.
 #pragma once
 

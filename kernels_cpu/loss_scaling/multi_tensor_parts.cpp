@@ -20,7 +20,7 @@ Pointer advance(Pointer data, std::int64_t elements, Type type) {
   return static_cast<Byte*>(data) + elements * static_cast<std::int64_t>(size_of(type));
 }
 
-// Walks the elements [begin, ...) of a strided tensor along its innermost axis.
+// Steps along the innermost axis of a strided tensor, from element `begin` on.
 class Cursor {
  public:
   Cursor(const Layout<StridedTensor::kOperands>& layout, std::int64_t begin) : layout_(layout) {
@@ -54,7 +54,7 @@ class Cursor {
   std::int64_t offset_[StridedTensor::kOperands] = {};
 };
 
-// Copies n elements between a buffer and the places that a cursor passes.
+// Copies n elements between a buffer and the elements from the cursor on. k: the operand.
 template <class Word>
 void copy_strided(Word* buffer, Word* tensor, int k, Cursor cursor, std::int64_t n, bool gather) {
   while (n > 0) {

@@ -1,6 +1,6 @@
-// A list of tensors, cut over the threads by elements, not by tensors: one large tensor and a
-// thousand small ones keep every thread equally busy. Strided members are gathered into a small
-// buffer and scattered back, so that a kernel sees consecutive elements only.
+// A list of tensors, divided over the threads by elements, not by tensors, so that one large tensor
+// and a thousand small ones keep all threads equally busy. Strided tensors are gathered into a
+// small buffer and scattered back, so that a kernel sees contiguous elements only.
 #pragma once
 
 #include "operators/execution.hpp"
@@ -8,8 +8,7 @@
 
 namespace twinops {
 
-// Calls body(context, part) until all of the list's have come; returns whether any call returned
-// true.
+// Calls body(context, part) for every part of the list. Returns whether any call returned true.
 using PartBody = bool (*)(const void* context, const TensorList::Part& part);
 bool for_each_part(const TensorList& list, const Execution& execution, PartBody body,
                    const void* context);

@@ -1,5 +1,5 @@
-// Memory: where a value was not finite each element is written once; else each is read and written
-// once, or, in place, not touched.
+// Memory: where a value was not finite, each element is written once. Otherwise each is read and
+// written once, or, in place, not touched.
 #include "operators/update_loss_scaling.hpp"
 
 #include "kernels_cpu/isa_list.hpp"

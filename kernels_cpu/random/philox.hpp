@@ -1,25 +1,11 @@
 // Philox by vectors: 64 or 128 words a step in the order of elements, whatever the width of the
-// instruction set. Only files compiled once an instruction set include this.
+// instruction set. Included only by files that are compiled once for each instruction set.
 //
-// A round costs a vector of blocks two multiplications, two shifts and four exclusive ors, which
-// compilers join in two where the set has one of three. What makes it no more than that:
-//   - words lie in 64-bit places, where the multiplier finds and leaves them: no shuffle in a round
-//   - blocks of one sequence differ in the low word of the counter alone: of the first three rounds
-//     half is done once for all of them (PhiloxFamily)
-//   - several vectors go in step and fill one another's latency: no processor looks far enough
-//     ahead to find other work behind a chain of ten rounds. With 32 registers four of them do;
-//     with 16, eight that take turns round by round, though most of their words then spill
-//   - a lane's block is chosen so that words fall into the order of elements by two unpackings
-// Draws and threshold alone, without any memory, on a Xeon of model 207, cycles an element: AVX-512
-// 1.20, AVX2 2.5 (with two vectors in step 2.8), SSE2 5.4 (5.7). A loop that scales an array in
-// memory takes 0.84 there, so that drawing bounds dropout on the CPU, not memory.
-// Tried there:
-//   - high halves through memory, where loads duplicate them without a shift: slower for all
-//     vectors, by the latency of forwarding. For every second of eight AVX-512 vectors: 0.96 cycles
-//     in an experiment, 1.19 in dropout's kernel instead of 1.26; but from memory slower by a tenth
-//     to a fifth, because these stores wait in line behind those of y
-//   - AVX2: shuffles, which have another port, in place of shifts; low words kept in memory by
-//     hand; keys added to both halves of a product every second round: none worth its lines
+// A round costs a vector of blocks two multiplications, two shifts and four exclusive ors: words
+// lie in 64-bit places where the multiplier finds them, half of the first three rounds is done once
+// for all blocks (PhiloxFamily), several vectors go in step and hide one another's latency, and two
+// unpackings bring the words into order. Cycles, and what was tried:
+// docs/lab/dropout-cpu.md#how-a-philox-round-is-drawn-by-vectors.
 #pragma once
 
 #include "kernels_cpu/simd/vec.hpp"
@@ -28,17 +14,17 @@
 
 namespace twinops {
 
-// Vectors of blocks that go in step, each operation for all of them, and groups of such vectors
+// Vectors of blocks that go in step, each operation for all of them; and groups of such vectors
 // that take turns, round by round. A vector of blocks takes four registers.
 #if defined(__AVX512BW__) || defined(__aarch64__)
-inline constexpr int kVectorsInStep = 4, kGroups = 1;  // of 32 registers
+inline constexpr int kVectorsInStep = 4, kGroups = 1;  // 32 registers
 #elif defined(__AVX2__)
-inline constexpr int kVectorsInStep = 1, kGroups = 8;  // spills, which costs less than waiting
+inline constexpr int kVectorsInStep = 1, kGroups = 8;  // spills cost less than waiting
 #else
 inline constexpr int kVectorsInStep = 1, kGroups = 4;
 #endif
 
-// 32-bit words in 64-bit places; the upper halves hold what is left over.
+// 32-bit words in 64-bit places. The upper halves hold anything.
 template <class Isa>
 struct WideWords {
   using Batch = xsimd::batch<std::uint64_t, TWINOPS_ARCH>;
@@ -65,8 +51,8 @@ struct WideWords {
   }
 };
 
-// What the blocks of a sequence have in common, spread over vectors once. `high`: the upper half of
-// their numbers.
+// What the blocks of a sequence have in common, broadcast to vectors once. `high`: the upper half
+// of their numbers.
 template <class Isa>
 struct WideSequence {
   using Batch = typename WideWords<Isa>::Batch;
@@ -94,7 +80,7 @@ struct WideSequence {
   TWINOPS_INLINE bool has(std::uint64_t block) const { return block >> 32 == high; }
 };
 
-// The words of blocks that follow one another, as vectors in order.
+// The words of consecutive blocks, as vectors in order.
 template <class Isa, int kWords>
 struct DrawnWords {
   using Words = Vec<std::uint32_t, Isa>;
@@ -102,8 +88,8 @@ struct DrawnWords {
   Words v[kVectors];
 };
 
-// Where the upper half of the block number changes, once in 2^32 blocks: one by one, and the
-// sequence is made anew for what follows.
+// Draws block by block where the upper half of the block number changes, once in 2^32 blocks, and
+// prepares the sequence for the blocks behind.
 template <class Isa>
 [[gnu::noinline]] void draw_carrying(WideSequence<Isa>& s, std::uint64_t block, int blocks,
                                      std::uint32_t* words) {
@@ -131,7 +117,8 @@ struct WideBlocks {
   }
 };
 
-// n vectors of blocks, whose counters begin at those of `first` and are `apart`.
+// Draws n vectors of blocks. The counters of the first are `first`, and those of each next one are
+// greater by `apart`.
 template <class Isa, int n>
 TWINOPS_INLINE WideBlocks<Isa, n> draw_blocks(const WideSequence<Isa>& s,
                                               typename WideWords<Isa>::Batch first,
@@ -157,7 +144,8 @@ TWINOPS_INLINE WideBlocks<Isa, n> draw_blocks(const WideSequence<Isa>& s,
   return blocks;
 }
 
-// kWords: 64, or 128, which lets all vectors of the wider sets go in step.
+// Draws kWords words from `block` on: 64, or 128, with which all vectors of the wider sets go in
+// step.
 template <class Isa, int kWords>
 TWINOPS_INLINE DrawnWords<Isa, kWords> draw(WideSequence<Isa>& s, std::uint64_t block) {
   using Batch = typename WideWords<Isa>::Batch;
@@ -173,8 +161,8 @@ TWINOPS_INLINE DrawnWords<Isa, kWords> draw(WideSequence<Isa>& s, std::uint64_t 
       words.v[i] = {Words::Batch::load_aligned(buffer + i * Words::kLanes)};
     return words;
   }
-  // Even places hold the first half of a vector's blocks, odd places the second: unpacked, a vector
-  // of words then holds whole blocks that follow one another.
+  // Even places hold the first half of a vector's blocks and odd places the second half. Once
+  // unpacked, a vector of words holds whole blocks that follow one another.
   alignas(64) std::uint64_t numbers[kBlocks];
   for (int place = 0; place < kBlocks; ++place)
     numbers[place] = static_cast<std::uint64_t>(place % 2 * (kBlocks / 2) + place / 2);

@@ -1,4 +1,5 @@
-// The body of philox_words and uniform over vectors. Memory: each element is written once.
+// philox_words and uniform by vectors. Included only by files that are compiled once for each
+// instruction set. Memory: each element is written once.
 #pragma once
 
 #include "kernels_cpu/kernel.hpp"
@@ -8,7 +9,7 @@
 
 namespace twinops {
 
-// convert(word): the 32 bits that are stored of a word.
+// convert(word): the 32 bits to store for a random word.
 template <class Isa, class Convert>
 TWINOPS_INLINE void fill_range(const RandomFill& fill, const Sequence& sequence, Convert convert,
                                std::int64_t begin, std::int64_t end) {

@@ -6,7 +6,7 @@
 
 namespace twinops {
 
-// Calls put(place in out, word) for every element.
+// Calls put(offset in out, word) for every element.
 template <class Put>
 void for_each_word(const RandomFill& fill, Execution& execution, Put&& put) {
   execution.random_words = fill.random.words;

@@ -1,12 +1,11 @@
-// random_projection and its gradient over vectors of outputs.
+// random_projection and its gradient by vectors of outputs.
 //
-// A task is 16 rows and 64 outputs. Of each chunk of 1024 terms it draws the entries of R once, as
-// bits, and uses them for all its rows; R itself is never in memory. The lanes of a vector are
-// outputs, so the canonical sum is the same tree of vectors in every lane: a chunk goes in sixteen
-// parts of 64 terms, every 16th each, in the order that makes parts and chunks one tree of
-// neighbours. Terms whose entry is 0 are +0, which changes no sum but for the sign of a zero.
-//
-// Memory: x is read once for every 64 outputs, y written once.
+// Memory: x is read once for every 64 outputs, y is written once. R is never in memory: a task, 16
+// rows by 64 outputs, draws its entries as bits once for each chunk of 1024 terms and uses them for
+// all its rows.
+// Order: numerics/fold.hpp. The lanes of a vector are outputs, so every lane has the same tree. A
+// chunk goes in sixteen parts of 64 terms, every 16th, in the order that folds neighbours first. A
+// term whose entry is 0 is +0.
 #include "operators/random_projection.hpp"
 
 #include "kernels_cpu/kernel.hpp"
@@ -23,7 +22,7 @@ constexpr int kParts = 16, kPart = kFoldChunk / kParts;  // of a chunk
 template <class F>
 constexpr int kRows = sizeof(F) == 4 ? 16 : 8;  // of a task
 
-// The entries of a chunk's terms: bit o is output o's.
+// The entries of a chunk's terms: bit o is that of output o.
 struct Entries {
   std::uint64_t plus[kFoldChunk], minus[kFoldChunk];
 };
@@ -35,7 +34,7 @@ class EntryReader {
   TWINOPS_INLINE EntryReader(const Sequence& s, std::uint32_t words)
       : s_(s), words_(words), wide_(s, s.block) {}
 
-  // Bit j: the entry of draw index e + j.
+  // Sets bit j by the entry of draw index e + j.
   TWINOPS_INLINE void read(std::uint64_t e, std::uint64_t& plus, std::uint64_t& minus) {
     using Words = Vec<std::uint32_t, Isa>;
     const std::uint64_t block = s_.block + e / 4;
@@ -59,7 +58,7 @@ class EntryReader {
   }
 
  private:
-  // is_plus_one() of vectors; is_minus_one() is the same of word - words.
+  // is_plus_one() by vectors. is_minus_one() is the same of word - words.
   TWINOPS_INLINE static VecMask<std::uint32_t, Isa> is_plus(Vec<std::uint32_t, Isa> word,
                                                             Vec<std::uint32_t, Isa> words) {
     return word < words;
@@ -69,7 +68,7 @@ class EntryReader {
   WideSequence<Isa> wide_;
 };
 
-// Turns a 64 x 64 matrix of bits: bit j of row i becomes bit i of row j.
+// Transposes a 64 x 64 matrix of bits: bit j of row i becomes bit i of row j.
 template <class Isa>
 TWINOPS_INLINE void turn_bits(std::uint64_t* rows) {
   std::uint64_t mask = 0x00000000ffffffffull;
@@ -82,7 +81,7 @@ TWINOPS_INLINE void turn_bits(std::uint64_t* rows) {
   }
 }
 
-// The entries of terms [first, first + n) and 64 outputs from `output` on; none beyond n.
+// Draws the entries of terms [first, first + n) for 64 outputs from `output` on, and 0 beyond n.
 template <class Isa>
 TWINOPS_INLINE void draw_entries(const Projection& p, EntryReader<Isa>& reader, std::int64_t first,
                                  int n, std::int64_t output, Entries& entries) {
@@ -102,19 +101,19 @@ TWINOPS_INLINE void draw_entries(const Projection& p, EntryReader<Isa>& reader, 
   }
 }
 
-// A chunk of one row in compute type, its parts one after the other; +0 beyond n.
+// A chunk of a row in compute type, part after part; +0 beyond n.
 template <class T, class Isa>
 TWINOPS_INLINE void read_parts(const T* x, std::int64_t step, int n, compute_t<T>* to) {
   for (int i = 0; i < kFoldChunk; ++i)
     to[i % kParts * kPart + i / kParts] = i < n ? widen(x[i * step]) : compute_t<T>(0);
 }
 
-// What 64 terms take of their x: its bits under `keep`, its sign turned by `sign`.
+// The masks that turn 64 values of x into terms: `keep` clears them, `sign` flips their signs.
 template <class F, class Isa>
 struct Signs {
   Vec<F, Isa> sign[kPart], keep[kPart];
 
-  // Part `part` of a chunk, outputs from bit `first` on.
+  // For part `part` of a chunk and the outputs from bit `first` on.
   TWINOPS_INLINE void set(const Entries& entries, int part, int first) {
     using V = Vec<F, Isa>;
     using Bits = typename V::Bits;
@@ -130,7 +129,7 @@ struct Signs {
     }
   }
 
-  // The fold of the part's terms; x: its 64 values.
+  // The fold of the part's terms. x: its 64 values.
   TWINOPS_INLINE Vec<F, Isa> fold_of(const F* x) const {
     Vec<F, Isa> eighths[8];
     for (int c = 0; c < 8; ++c) {
@@ -151,12 +150,12 @@ struct Signs {
   }
 };
 
-// The part that comes k-th: neighbours in this order are folded first.
+// The part that comes k-th, in the order that folds neighbours first.
 TWINOPS_INLINE int part_of(int k) {
   return (k & 1) << 3 | (k & 2) << 1 | (k & 4) >> 1 | (k & 8) >> 3;
 }
 
-// One task: rows [row, row + rows), outputs from `output` on.
+// A task: rows [row, row + rows), outputs from `output` on.
 template <class T, class Isa>
 void project_tile(const Projection& p, EntryReader<Isa>& reader, std::int64_t row, int rows,
                   std::int64_t output) {

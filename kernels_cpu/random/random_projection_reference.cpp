@@ -9,7 +9,7 @@
 namespace twinops {
 namespace {
 
-// The words of all entries that output o takes.
+// The words of all entries that output o uses.
 std::vector<std::uint32_t> words_of(const Projection& p, const Sequence& sequence, std::int64_t o) {
   std::vector<std::uint32_t> words(static_cast<std::size_t>(p.terms));
   for (std::int64_t t = 0; t < p.terms; ++t)

@@ -5,7 +5,7 @@
 namespace twinops {
 namespace {
 
-// Steps through the elements of a layout, and knows every operand's offset.
+// Steps through the elements of a layout and knows the offset of every operand.
 template <int N>
 class Cursor {
  public:

@@ -1,5 +1,5 @@
-// Elements that do not lie in one run, or whose words do not: gathered, drawn and scattered one by
-// one, up to 64 at a time. Compiled once, for the baseline; shared by every instruction set.
+// Elements that are not contiguous, or whose words are not: gathered, drawn and scattered one by
+// one, up to 64 at a time. Compiled once, for the baseline, and shared by every instruction set.
 #pragma once
 
 #include "operators/dropout_work.hpp"
@@ -9,17 +9,17 @@ namespace twinops {
 
 inline constexpr int kStep = 64;  // elements that share a word of mask bits
 
-// Copies elements [i, i + n) into buffers; bias and residual only where the call has them.
+// Copies elements [i, i + n) to buffers; bias and residual only where the call has them.
 struct StepBuffers {
   void *x, *bias, *residual;
 };
 void gather_step(const DropoutWork& work, std::int64_t i, int n, const StepBuffers& to);
 void scatter_step(const DropoutWork& work, std::int64_t i, int n, const void* y);
 
-// Draws the mask of elements [i, i + n), n <= 64: bit j for element i + j.
+// Draws the mask of elements [i, i + n), n <= 64. Bit j is that of element i + j.
 std::uint64_t draw_step(const DropoutWork& work, const Sequence& sequence, std::int64_t i, int n);
 
-// The mask of elements [i, i + n) in memory, i a multiple of 64; bits beyond n are 0.
+// Loads or stores the mask of elements [i, i + n); i is a multiple of 64. Bits beyond n are 0.
 std::uint64_t load_mask(const void* mask, bool bytes, std::int64_t i, int n);
 void store_mask(void* mask, bool bytes, std::int64_t i, int n, std::uint64_t bits);
 

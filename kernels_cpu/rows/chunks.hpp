@@ -1,12 +1,12 @@
-// Chunks of rows as vectors: reading one of any step into compute type, folding it, writing one.
-// Only files compiled once an instruction set include this.
+// Chunks of rows as vectors: read into compute type from elements of any step, folded, and written.
+// Included only by files that are compiled once for each instruction set.
 #pragma once
 
 #include "kernels_cpu/simd/partial_vector.hpp"
 #include "numerics/fold.hpp"
 
-// Of a lambda that is a loop's body: compilers leave one that is named often as a function, which
-// doubles the time of softmax.
+// For a lambda that is the body of a loop. Compilers do not inline one that is used in many places,
+// which doubles the time of softmax.
 #if defined(TWINOPS_SANITIZED)
 #define TWINOPS_INLINE_BODY
 #else
@@ -15,8 +15,8 @@
 
 namespace twinops {
 
-// A row of T's, `step` elements apart. Streamed: what is written goes past the caches. Cold: what
-// is written is not in them yet.
+// A row of T's that lie `step` elements apart. streamed: what is written goes past the caches.
+// cold: what is written is not in the caches yet.
 template <class T, class Isa>
 struct RowView {
   T* data;
@@ -24,10 +24,10 @@ struct RowView {
   bool streamed = false, cold = false;
 };
 
-// Whether an output of runs of so many elements is streamed: no cache would hold it until somebody
-// reads it. A line is then not read before it is written. Short runs are not worth it: the lines at
-// their ends are shared by two. From how many bytes on they are was measured, kernel by kernel
-// (docs/lab/softmax-cpu.md#what-goes-past-the-caches).
+// Whether an output of `runs` runs of `run` elements is streamed, because no cache would hold it
+// until it is read. Its lines are then not read before they are written. Short runs are not
+// streamed, because two of them share the line at their ends. Thresholds:
+// docs/lab/softmax-cpu.md#what-goes-past-the-caches.
 inline constexpr std::int64_t kStreamedOutput = std::int64_t{1} << 25, kStreamedRun = 1024,
                               kStreamedRow = 8192;  // bytes; the last for rows of softmax
 template <class T>
@@ -37,28 +37,27 @@ TWINOPS_INLINE bool is_streamed(std::int64_t runs, std::int64_t run,
   return bytes >= least && runs >= kStreamedOutput / bytes;
 }
 
-// Whether it is too large to be in the second cache before it is written, so that fetching a row of
-// it while that is computed saves a wait.
+// Whether such an output is too large to be in the second cache, so that prefetching a row of it
+// while that row is computed saves a wait.
 inline constexpr std::int64_t kColdOutput = std::int64_t{1} << 19;  // bytes
 template <class T>
 TWINOPS_INLINE bool is_cold(std::int64_t runs, std::int64_t run) {
   const std::int64_t bytes = run * std::int64_t{sizeof(T)};
   return bytes > 0 && runs > kColdOutput / bytes;
 }
-// Fetches the lines of n elements that are written soon.
+// Prefetches the lines of n elements that are written soon.
 template <class T, class Isa>
 TWINOPS_INLINE void fetch_to_write(RowView<T, Isa> out, int n) {
   for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(out.data + j, 1);
 }
 
-// Fetches n elements into the second cache.
+// Prefetches n elements into the second cache.
 template <class T>
 TWINOPS_INLINE void fetch_to_read(const T* x, int n) {
   for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(x + j, 0, 2);
 }
 
-// n elements: whole lines are streamed, what is left at the ends is not. Tried and left: vectors
-// streamed as they are computed where rows begin at a line: a twentieth faster at most.
+// Copies n elements: whole lines are streamed, the ends are not.
 template <class Isa, class T>
 TWINOPS_INLINE void stream_elements(T* to, const T* from, int n) {
   using Batch = typename Vec<float, Isa>::Batch;
@@ -83,14 +82,14 @@ TWINOPS_INLINE void stream_elements(T* to, const T* from, int n) {
   if (i != bytes) __builtin_memcpy(out + i, in + i, bytes - i);
 }
 
-// A vector into a buffer of its own type; NaNs as they are.
+// Stores a vector to a buffer of its own type; NaNs stay as they are.
 template <class F, class Isa>
 TWINOPS_INLINE void save(F* to, Vec<F, Isa> v) {
   v.v.store_unaligned(to);
 }
 
-// How many values a chunk of n is folded from: a power of two, a vector at least. What is left out
-// of kFoldChunk would add +0.
+// From how many values a chunk of n is folded: a power of two, and a vector at least. The rest of
+// kFoldChunk would add +0.
 template <class F, class Isa>
 TWINOPS_INLINE int padded(int n) {
   int p = Vec<F, Isa>::kLanes;
@@ -98,7 +97,7 @@ TWINOPS_INLINE int padded(int n) {
   return p;
 }
 
-// The n elements of x from `first` on, one after the other: where they are, or in `room`.
+// The n elements of x from `first` on as a contiguous run: where they are, or copied to `room`.
 template <class T, class Isa>
 TWINOPS_INLINE const T* dense_run(RowView<const T, Isa> x, std::int64_t first, int n, T* room) {
   const T* const from = x.data + first * x.step;
@@ -107,7 +106,8 @@ TWINOPS_INLINE const T* dense_run(RowView<const T, Isa> x, std::int64_t first, i
   return room;
 }
 
-// Calls f(j, vector) for the n elements of x from `first` on, `pad` in the places up to padded(n).
+// Calls f(j, vector) for the n elements of x from `first` on, with `pad` in the places up to
+// padded(n).
 template <class T, class Isa, class Step>
 TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int n, T pad,
                                Step&& f) {
@@ -126,8 +126,9 @@ TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int 
   for (; j < end; j += kLanes) f(j, Vec<F, Isa>(widen(pad)));
 }
 
-// Writes n elements of out from `first` on: f(j) gives the vector of element first + j. kCanonical:
-// it holds no NaN but the canonical one. kAnywhere: f may be asked for any j, not vectors' alone.
+// Writes n elements of out from `first` on. f(j): the vector of element first + j. kCanonical: it
+// holds no NaN but the canonical one. kAnywhere: f may be called for any j, not only for multiples
+// of a vector.
 template <bool kCanonical = false, bool kAnywhere = false, class T, class Isa, class Step>
 TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, Step&& f) {
   const auto put = [](T* at, compute_vec<T, Isa> y) {
@@ -154,8 +155,8 @@ TWINOPS_INLINE void write_chunk(RowView<T, Isa> out, std::int64_t first, int n, 
     for (int i = 0; i < n; ++i) to[i * out.step] = buffer[i];
 }
 
-// Two vectors of bfloat16 as load_two leaves them: the elements of even number and those of odd
-// fold apart until there is one of each.
+// Two vectors of bfloat16 as load_two leaves them: even and odd elements fold apart, until there is
+// one of each.
 template <class F, class Isa>
 struct EvenAndOdd {
   static constexpr int kLanes = 2 * Vec<F, Isa>::kLanes;
@@ -178,9 +179,8 @@ TWINOPS_INLINE void load_saved(const F* from, EvenAndOdd<F, Isa>& v) {
   v = {load<Isa>(from), load<Isa>(from + Vec<F, Isa>::kLanes)};
 }
 
-// The fold of f(j), j = 0, kLanes, ... n, until one of what f gives is left, a vector or
-// EvenAndOdd; n is a power of two and eight of them at least. Eight of a residue are added before
-// any is stored.
+// The fold of f(j), j = 0, kLanes, ... below n, until one vector (or EvenAndOdd) is left. n: a
+// power of two, at least eight of what f gives. Eight values are added before any is stored.
 template <class F, class Isa, class Term>
 TWINOPS_INLINE auto fold_eighths(int n, Term&& f) {
   using V = decltype(f(0));
@@ -203,7 +203,7 @@ TWINOPS_INLINE auto fold_eighths(int n, Term&& f) {
   return low;
 }
 
-// The same of up to four vectors.
+// The same for up to four vectors.
 template <class F, class Isa, class Term>
 TWINOPS_INLINE Vec<F, Isa> fold_up_to_four(int n, Term&& f) {
   using V = Vec<F, Isa>;
@@ -213,16 +213,16 @@ TWINOPS_INLINE Vec<F, Isa> fold_up_to_four(int n, Term&& f) {
   return a + b;
 }
 
-// The same of any number of vectors.
+// The same for any number of vectors.
 template <class F, class Isa, class Term>
 TWINOPS_INLINE Vec<F, Isa> fold_to_vector(int n, Term&& f) {
   if (n <= 4 * Vec<F, Isa>::kLanes) return fold_up_to_four<F, Isa>(n, f);
   return fold_eighths<F, Isa>(n, f);
 }
 
-// The same of n terms that stay in s, which has room for `end` = padded(n): f(j) for j = 0, kLanes,
-// ... below n. One loop computes them and one adds: what a term is made with and eight sums are
-// more than sixteen registers hold.
+// The same for n terms, which stay in s; s has room for `end` = padded(n). f(j): j = 0, kLanes, ...
+// below n. One loop computes the terms and one adds them, because both together need more than
+// sixteen registers.
 template <class F, class Isa, class Term>
 TWINOPS_INLINE Vec<F, Isa> fold_saved(F* s, int n, int end, Term&& f) {
   using V = Vec<F, Isa>;

@@ -1,6 +1,6 @@
-// As many vectors as one has lanes, each reduced to one value: lane r of the answer is what folding
-// vector r by halves gives. A step halves two vectors at once and leaves one, so it costs half of
-// what folding each alone does. Only files compiled once an instruction set include this.
+// As many vectors as a vector has lanes, each folded to one value: lane r of the result is the fold
+// of vector r. A step halves two vectors and leaves one, so that it costs half of folding each
+// vector alone. Included only by files that are compiled once for each instruction set.
 #pragma once
 
 #include <utility>
@@ -9,16 +9,15 @@
 
 namespace twinops {
 
-// Rows that go as many at once as a vector has lanes. Longer ones keep the lanes busy by
-// themselves, and a group of them no cache: 512 floats, 256 doubles. On a Zen 3, AVX2, 300 columns
-// in the caches, a row alone and in a group: softmax of float32 40 and 34 us, log_softmax of it 47
-// and 33; but 512 of float64 79 and 85.
+// Rows up to this length go in groups, as many at once as a vector has lanes. Longer rows fill the
+// lanes by themselves, and a group of them does not fit a cache: 512 floats, 256 doubles. Figures:
+// docs/lab/softmax-cpu.md#what-was-tried-in-the-kernels.
 template <class F>
 inline constexpr int kGroupColumns = 2048 / static_cast<int>(sizeof(F));
 
-// Two vectors of runs of kRun lanes each: the first or the second half of every run. Runs longer
-// than 128 bits: a's first, then b's; shorter ones in the 128 bits where they lie, which is what
-// instruction sets do at once.
+// Of two vectors of runs of kRun lanes, the first or the second half of every run. Runs longer than
+// 128 bits: those of a, then those of b. Shorter ones: within the 128 bits where they lie, as the
+// instructions do it.
 template <int kRun, bool kSecond, class T, class Isa>
 TWINOPS_INLINE Vec<T, Isa> half_runs(Vec<T, Isa> a, Vec<T, Isa> b) {
   constexpr int kLanes = Vec<T, Isa>::kLanes, kPart = 16 / static_cast<int>(sizeof(T));
@@ -36,14 +35,14 @@ TWINOPS_INLINE Vec<T, Isa> half_runs(Vec<T, Isa> a, Vec<T, Isa> b) {
   (std::make_integer_sequence<int, kLanes>());
 }
 
-// v is overwritten.
+// Overwrites v.
 template <int kRun, class T, class Isa, class Op>
 TWINOPS_INLINE Vec<T, Isa> reduce_runs(Vec<T, Isa>* v, Op&& op) {
   constexpr int kLanes = Vec<T, Isa>::kLanes, kPart = 16 / static_cast<int>(sizeof(T));
   if constexpr (kRun == 1) {
     return v[0];
   } else {
-    // Which vectors meet: so that lane r ends as vector r's.
+    // Which vectors are joined, so that lane r ends as vector r's.
     constexpr int kApart = kRun > kPart ? kPart * (kLanes / kRun) : kPart / kRun;
     constexpr int kGone = kRun > kPart ? kApart - kPart : (kLanes - kPart) | (kApart - 1);
 #pragma GCC unroll 16

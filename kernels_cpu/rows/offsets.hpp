@@ -1,4 +1,4 @@
-// Where a row begins.
+// The offset of a row of each operand.
 #pragma once
 
 #include "numerics/qualifiers.hpp"

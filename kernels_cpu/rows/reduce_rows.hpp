@@ -1,16 +1,22 @@
-// Rows over threads, for kernels that reduce along a row and then write it. A kernel is a class:
-//   Part                  what a span of a row is reduced to; parts join with +
-//   Kept, CutKept         what is kept between the two passes over a whole row, and over a row that
-//                         is cut; made of a pointer to room for a Compute a chunk
-//   Part reduce(row, begin, end, shift, kept)         chunks [begin, end) of a row; begin is a
-//                                                     multiple of a power of two that covers them
-//   bool is_far(part)     the row must be reduced again, once, with this shift: F shift_of(part)
-//   void write(row, begin, end, part, shift, kept)    those chunks' outputs
-//   void short_rows(begin, end)                       where there is one: all of rows [begin, end),
-//                                                     each of one chunk
-//   void end()            after the last of what a thread writes
-// Rows that are many are whole; rows that are few and long are cut at powers of two, so the bits
-// are those of the whole row.
+// Divides rows over threads, for kernels that reduce a row and then write it. A kernel is a class
+// with:
+//
+//   Part                 what a span of a row is reduced to; parts join with +
+//   Kept, CutKept        what is kept from reduce() to write(), of a whole row and of a cut row;
+//                        constructed from a pointer to room for one Compute a chunk
+//   Part reduce(row, begin, end, shift, kept)
+//                        reduces chunks [begin, end); begin is a multiple of a power of two that
+//                        covers them
+//   bool is_out_of_range(part)
+//                        whether the row must be reduced once more, with F shift_of(part)
+//   void write(row, begin, end, part, shift, kept)
+//                        writes the outputs of those chunks
+//   void short_rows(begin, end)
+//                        optional: takes rows [begin, end) of one chunk each
+//   void end()           comes after the last write of a thread
+//
+// Many rows are taken whole. Few, long rows are cut at powers of two chunks, which gives the bits
+// of the whole row.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +28,8 @@ namespace twinops {
 
 inline constexpr std::int64_t kRowGrain = 1 << 13;  // elements that are worth a thread
 inline constexpr std::int64_t kCutChunks = 16;      // chunks that are
-inline constexpr std::int64_t kCutsAThread = 16;    // at most, of the rows that are cut at once
-inline constexpr std::int64_t kWholeChunks = 1024;  // at most, of a row that is not cut
+inline constexpr std::int64_t kCutsAThread = 16;    // pieces, at most, of rows that are cut at once
+inline constexpr std::int64_t kWholeChunks = 1024;  // at most, of a row that is taken whole
 
 template <class Kernel>
 TWINOPS_INLINE void whole_row(const Kernel& kernel, std::int64_t row, std::int64_t chunks) {
@@ -39,7 +45,7 @@ TWINOPS_INLINE void whole_row(const Kernel& kernel, std::int64_t row, std::int64
   kernel.write(row, 0, chunks, part, shift, kept);
 }
 
-// Rows one after the other.
+// Takes rows one after the other.
 template <class Kernel>
 TWINOPS_INLINE void whole_rows(const Kernel& kernel, std::int64_t begin, std::int64_t end,
                                std::int64_t length) {
@@ -49,7 +55,7 @@ TWINOPS_INLINE void whole_rows(const Kernel& kernel, std::int64_t begin, std::in
   for (std::int64_t r = begin; r < end; ++r) whole_row(kernel, r, chunks);
 }
 
-// A row that is cut: its parts join here.
+// A row that is cut. Its parts join here.
 template <class Kernel>
 struct CutRow {
   typename Kernel::Part part;
@@ -57,7 +63,7 @@ struct CutRow {
   bool ready;
 };
 
-// Rows [first, first + rows), cut into pieces of `piece` chunks.
+// Takes rows [first, first + rows), cut into pieces of `piece` chunks.
 template <class Kernel>
 void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, std::int64_t rows,
               std::int64_t chunks, std::int64_t piece) {
@@ -74,7 +80,7 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, st
   const auto last = [&](std::int64_t u) {
     return (u + 1) * piece < chunks ? (u + 1) * piece : chunks;
   };
-  // Those that are not ready. Returns whether some must be reduced again.
+  // Reduces the rows that are not ready. Returns whether some must be reduced again.
   const auto reduce = [&] {
     parallel_ranges(execution, rows * pieces, 1, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
@@ -97,7 +103,7 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, st
     }
     return again;
   };
-  if (reduce()) reduce();  // what is far even then holds a NaN
+  if (reduce()) reduce();  // a row that is out of range even then holds a NaN
   parallel_ranges(execution, rows * pieces, 1, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t r = i / pieces, u = i % pieces;
@@ -123,7 +129,7 @@ void for_each_row(const Kernel& kernel, Execution& execution, std::int64_t rows,
     });
     return;
   }
-  // As few at once as keep the threads busy: what is read and written twice is then still near.
+  // As few rows at once as keep the threads busy, so that what is used twice is still in a cache.
   const std::int64_t cuts = kCutsAThread * threads;
   const std::int64_t at_once = std::max<std::int64_t>(cuts * kCutChunks / chunks, 1);
   std::int64_t piece = kCutChunks;

@@ -1,8 +1,9 @@
-// Rows that lie side by side, along an axis that is not the last: taken as tiles, a lane a row, so
-// that memory is walked in runs. Only files compiled once an instruction set include this. A kernel
-// is a class:
-//   void tile(row, width)  rows [row, row + width), neighbours in memory, width up to kTileWidth
-//   void end()             after the last of what a thread writes
+// Strided rows: rows along an axis that is not the last, whose neighbours are neighbours in memory.
+// They go in tiles, a lane a row, so that memory is read in contiguous runs. Included only by files
+// that are compiled once for each instruction set. A kernel is a class with:
+//
+//   void tile(row, width)  takes rows [row, row + width), neighbours in memory; width <= kTileWidth
+//   void end()             comes after the last write of a thread
 #pragma once
 
 #include "kernels_cpu/rows/chunks.hpp"
@@ -14,7 +15,7 @@ namespace twinops {
 inline constexpr int kTileWidth = 512;
 inline constexpr int kTileBytes = 1 << 17;           // of a kernel's buffer, on the stack
 inline constexpr std::int64_t kTileGrain = 1 << 13;  // elements that are worth a thread
-inline constexpr int kLeastNeighbours = 4;           // fewer leave a vector too empty
+inline constexpr int kLeastNeighbours = 4;           // with fewer, vectors are too empty
 
 template <int N>
 TWINOPS_INLINE std::int64_t neighbours_of(const Rows<N>& rows) {
@@ -29,7 +30,7 @@ TWINOPS_INLINE bool lie_side_by_side(const Rows<N>& rows) {
   return true;
 }
 
-// room: how many elements of a tile's chunk the kernel's buffer holds.
+// Takes all rows by tiles. room: how many elements of a tile's chunk fit the kernel's buffer.
 template <class Kernel, int N>
 void for_each_tile(const Kernel& kernel, Execution& execution, const Rows<N>& rows, int room) {
   constexpr int kLanes = Kernel::V::kLanes;
@@ -49,17 +50,17 @@ void for_each_tile(const Kernel& kernel, Execution& execution, const Rows<N>& ro
   });
 }
 
-// How many vectors, or runs, are added before any sum is stored.
+// How many vectors or runs are added before a sum is stored.
 inline constexpr int kAddedAtOnce = 8;
 
-// How many sums that leaves of n: a power of two.
+// How many sums are left of n values: a power of two.
 TWINOPS_INLINE int sums_of(int n) {
   int step = 1;
   while (kAddedAtOnce * step < n) step *= 2;
   return step;
 }
 
-// The fold of n vectors f(0), f(1), ..., lane by lane, n up to kFoldChunk.
+// The fold of n vectors f(0), f(1), ..., lane by lane; n <= kFoldChunk.
 template <class F, class Isa, class Term>
 TWINOPS_INLINE Vec<F, Isa> fold_lanewise(int n, Term&& f) {
   using V = Vec<F, Isa>;
@@ -77,10 +78,10 @@ TWINOPS_INLINE Vec<F, Isa> fold_lanewise(int n, Term&& f) {
   return s[0];
 }
 
-// The same of n runs of `width` elements, a vector or more, into sums[0, width). A run of sums
-// takes `pitch` elements, whole vectors, +0 beyond `width`, and `sums` has room for sums_of(n) of
-// them. f(j, k)(i) gives elements i, i + 1, ... of run j, the k-th of those that are added at once;
-// +0 for j = n, n + 1, ...
+// The same for n runs of `width` elements, a vector at least, into sums[0, width). A run of sums
+// takes `pitch` elements (whole vectors, +0 beyond `width`), and `sums` has room for sums_of(n) of
+// them. f(j, k)(i): elements i, i + 1, ... of run j, which is the k-th of those that are added at
+// once; +0 for j >= n.
 template <class F, class Isa, class Runs>
 TWINOPS_INLINE void fold_runs(int n, int width, int pitch, F* sums, Runs&& f) {
   using V = Vec<F, Isa>;

@@ -16,7 +16,7 @@
 namespace twinops {
 namespace {
 
-// Set in a child of fork(): libgomp would wait there for the threads of its parent.
+// Set in a child of fork(), where libgomp would wait for threads that only the parent has.
 std::atomic<bool> forked{false};
 [[gnu::constructor]] void watch_forks() {
   pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
@@ -41,8 +41,8 @@ struct Job {
 };
 
 #if defined(_OPENMP)
-// Where OpenMP cannot make the threads that it is asked for it ends the process. Processors are
-// counted by a system call, so not for an ordinary number.
+// OpenMP ends the process when it cannot create the threads that it is asked for. Processors are
+// counted by a system call, so only for an unusual number.
 int bounded(int threads) {
   constexpr int kOrdinary = 64;
   if (threads > kOrdinary)
@@ -75,7 +75,7 @@ void parallel_ranges(const Execution& execution, std::int64_t n, std::int64_t gr
   }
 #if defined(_OPENMP)
   if (job.parts > 1 && !omp_in_parallel() && !forked.load(std::memory_order_relaxed)) {
-    // A copy of the job goes with what OpenMP hands over: one line less for a thread to fetch.
+    // A copy of the job travels with what OpenMP hands over: a thread fetches one line less.
 #pragma omp parallel for num_threads(static_cast <int>(job.parts)) schedule(static, 1) \
     firstprivate(job)
     for (std::int64_t part = 0; part < job.parts; ++part) job.run(part);

@@ -1,4 +1,4 @@
-// Whose processor this is, where the faster of two ways to the same bits depends on it.
+// Who made the processor, where that decides which of two ways to the same bits is faster.
 #pragma once
 
 namespace twinops {

@@ -1,20 +1,19 @@
-// Elements that are fewer than a vector has lanes, of any type that is stored:
-//   copy_partial<kBelow>(to, from, n)  n of them, 1 at least and fewer than kBelow, a power of two
-//   copy_padded<kLanes>(to, from, n, pad)
-//                                  fills `to`, a vector's lanes, with n of them, 1 at least, and
-//                                  then `pad`
-//   load_partial<Isa>(from, n, pad)    the vector of that
-// Nothing beyond them is read or written.
+// Fewer elements than a vector has lanes, of any stored type:
 //
-// A vector loaded from what several stores have left waits until they are done, which made rows of
-// 10 columns cost 2 to 4 ns an element (Zen 5); what is taken here is stored at once.
+//   copy_partial<kBelow>(to, from, n)      copies n elements, 1 <= n < kBelow, a power of two
+//   copy_padded<kLanes>(to, from, n, pad)  the same, and fills a vector's lanes with `pad`
+//   load_partial<Isa>(from, n, pad)        loads n elements and `pad` as a vector
+//
+// Nothing beyond the n elements is read or written. Lanes are stored at once, because a load from
+// what several stores have left waits until they are done:
+// docs/lab/softmax-cpu.md#short-rows-and-the-ends-of-rows.
 #pragma once
 
 #include "kernels_cpu/simd/vec.hpp"
 
 namespace twinops {
 
-// In two pieces that overlap, which is faster than a call.
+// In two pieces that overlap, which is faster than a call of memcpy.
 template <int kBelow, class T>
 TWINOPS_INLINE void copy_partial(T* to, const T* from, int n) {
   constexpr int kPiece = kBelow / 2;
@@ -30,7 +29,7 @@ TWINOPS_INLINE void copy_partial(T* to, const T* from, int n) {
 
 namespace isa {
 
-// Fewer than 16 bytes, up to 16 with pads beyond them, in pieces that overlap.
+// Fewer than 16 bytes, padded to 16, loaded in pieces that overlap.
 struct PaddedWords {
   std::uint64_t low, high;
 };
@@ -54,7 +53,7 @@ TWINOPS_INLINE PaddedWords padded_words(const unsigned char* from, int bytes, st
   return {low | pads << 8 * bytes, pads};
 }
 
-// Into a vector of up to 16 bytes.
+// copy_padded for vectors of up to 16 bytes.
 template <int kLanes, class T>
 TWINOPS_INLINE void copy_padded_words(T* to, const T* from, int n, T pad) {
   constexpr std::size_t kBytes = kLanes * sizeof(T);

@@ -1,6 +1,7 @@
-// Vectors with the names that numerics/ writes its formulas in. Only files compiled once an
-// instruction set include this: TWINOPS_ISA names the set, TWINOPS_ARCH is its xsimd architecture.
-// Every template carries Isa, so that objects built for different sets share no symbol.
+// Vectors under the names that the formulas of numerics/ use. Included only by files that are
+// compiled once for each instruction set. TWINOPS_ISA names the set, TWINOPS_ARCH is its xsimd
+// architecture. Every template has Isa as a parameter, so that objects of different sets share no
+// symbol.
 #pragma once
 
 #include <xsimd/xsimd.hpp>
@@ -49,7 +50,7 @@ struct Vec {
   // a where a is NaN.
   TWINOPS_INLINE friend Vec larger(Vec a, Vec b) { return {isa::larger(a.v, b.v)}; }
   TWINOPS_INLINE friend Vec fma(Vec a, Vec b, Vec c) { return {isa::fused(a.v, b.v, c.v)}; }
-  // a * b + c, rounded once or twice, as is faster: for what decides, not for what is kept.
+  // a * b + c, rounded once or twice, whichever is faster: for decisions, not for results.
   TWINOPS_INLINE friend Vec multiply_add(Vec a, Vec b, Vec c) {
     if constexpr (isa::kHasFused)
       return fma(a, b, c);
@@ -79,7 +80,7 @@ struct LaneOf<Vec<T, Isa>> {
   using type = T;
 };
 
-// The vector that elements of storage type T are computed in.
+// The vector in which elements of storage type T are computed.
 template <class T, class Isa>
 using compute_vec = Vec<compute_t<T>, Isa>;
 
@@ -91,8 +92,8 @@ TWINOPS_INLINE compute_vec<T, Isa> load(const T* x) {
     return {compute_vec<T, Isa>::Batch::load_unaligned(x)};
 }
 
-// Two vectors of consecutive elements, which lie in them in an order that costs least: for what
-// treats every element alike.
+// Two vectors of consecutive elements in the order that costs least, for what treats all elements
+// alike.
 template <class Isa, class T>
 TWINOPS_INLINE void load_two(const T* x, compute_vec<T, Isa>& a, compute_vec<T, Isa>& b) {
   if constexpr (std::is_same_v<T, bfloat16>) {
@@ -103,7 +104,7 @@ TWINOPS_INLINE void load_two(const T* x, compute_vec<T, Isa>& a, compute_vec<T, 
   }
 }
 
-// One rounding, and isa::store_narrowed's rule for a NaN.
+// Rounds once, and follows isa::store_narrowed's rule for NaN.
 template <class Isa, class T>
 TWINOPS_INLINE void store_canonical(T* out, compute_vec<T, Isa> y) {
   if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
@@ -112,8 +113,8 @@ TWINOPS_INLINE void store_canonical(T* out, compute_vec<T, Isa> y) {
     y.v.store_unaligned(out);
 }
 
-// The reverse of load_two, one rounding. A NaN stays one, as a bfloat16 if its lower half is 0, as
-// of one that was loaded.
+// The reverse of load_two, with one rounding. A NaN stays one; as a bfloat16 if its lower half is
+// 0, as in one that was loaded.
 template <class Isa, class T>
 TWINOPS_INLINE void store_two(T* out, compute_vec<T, Isa> a, compute_vec<T, Isa> b) {
   if constexpr (std::is_same_v<T, bfloat16>) {
@@ -124,7 +125,7 @@ TWINOPS_INLINE void store_two(T* out, compute_vec<T, Isa> a, compute_vec<T, Isa>
   }
 }
 
-// The canonical NaN, then one rounding.
+// Makes NaN canonical, then rounds once.
 template <class Isa, class T>
 TWINOPS_INLINE void store(T* out, compute_vec<T, Isa> y) {
   store_canonical<Isa>(out, canonical(y));

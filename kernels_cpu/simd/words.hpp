@@ -1,11 +1,12 @@
 // The primitives on 32-bit words that xsimd lacks, from the instruction set that this object is
 // compiled for:
+//
 //   multiply_low(a, b)   in each 64-bit place, the product of the low 32-bit words
-//   pair_low(even, odd)  the low words of both, by turns
-//   unpack_pairs(a, b)   in each 128-bit part: a = the first places of both, b = the second
-//   mask_word(m)         a bit a lane, as the low bits of a word
+//   pair_low(even, odd)  the low words of both, alternating
+//   unpack_pairs(a, b)   in each 128-bit part: a = the first places of both, b = the second places
+//   mask_word(m)         a bit for each lane, as the low bits of a word
 //   lanes_of(bits)       the reverse
-//   zero_bytes(p)        a mask of floats or doubles: where the byte of as many from p on is 0
+//   zero_bytes(p)        a mask of floats or doubles: whether byte p[lane] is 0
 #pragma once
 
 #include "kernels_cpu/simd/vec.hpp"

@@ -1,6 +1,6 @@
-// A chunk of a row of softmax and log_softmax over vectors: what depends on the input alone, so
-// that there is one copy of it for all types of output and both operators. Only files compiled once
-// an instruction set include this.
+// A chunk of a row of softmax and log_softmax by vectors: what depends on the input alone, so that
+// one copy of it serves all output types and both operators. Included only by files that are
+// compiled once for each instruction set.
 #pragma once
 
 #include "kernels_cpu/softmax/masked_row.hpp"
@@ -14,8 +14,8 @@ struct SoftmaxChunk {
   using V = Vec<Compute, Isa>;
   using Part = SoftmaxPart<Compute>;
 
-  // Where the values of a chunk are: in x itself, or read into `room`; and their maximum. A
-  // function of its own, so that there is one copy of its loops, like the others here.
+  // Where the values of a chunk are, in x itself or read into `room`, and their maximum. Not
+  // inlined, like the functions below, so that its loops exist once.
   struct Values {
     const Compute* at;
     Compute max;
@@ -31,7 +31,7 @@ struct SoftmaxChunk {
     return {room, isa::max_lanes(x.read(c, n, shift, room).v)};
   }
 
-  // The part of n values; their weights go to `room`, +0 up to padded(n).
+  // The part of n values. Their weights go to `room`, +0 up to padded(n).
   [[gnu::noinline]] static Part part(Values v, int n, Compute* room) {
     const WeightScale<Compute> scale = weight_scale(v.max);
     const V sums =
@@ -42,8 +42,8 @@ struct SoftmaxChunk {
     return checked(v.max, isa::fold_lanes(sums.v));
   }
 
-  // The values of a row of up to a chunk of which `columns` count, in `to`; -infinity beyond up to
-  // `pitch`. Returns their maximum as MaskedRow does.
+  // Reads a row of up to a chunk, of which `columns` elements count, to `to`; -infinity from there
+  // up to `pitch`. Returns the maximum as MaskedRow does.
   [[gnu::noinline]] static V row_of_group(const SoftmaxArguments& a, const In* x, int columns,
                                           std::int64_t mask_at, Compute* to, int pitch) {
     const MaskedRow<In, Isa> row{{x, 1}, a.rows.length, columns, mask_at, &a};
@@ -53,7 +53,7 @@ struct SoftmaxChunk {
     return max;
   }
 
-  // The maximum of a whole chunk; where a value is NaN, that of others or NaN.
+  // The maximum of a whole chunk. If a value is NaN, the maximum of others or NaN.
   TWINOPS_INLINE static Compute greatest_of(const Compute* from) {
     constexpr int kAtOnce = 8;
     V max[kAtOnce];

@@ -1,9 +1,9 @@
-// A run of up to a chunk of the backward passes' elements, one after the other in memory, of one
-// row or of rows side by side: the sum of its terms, and its gradients. Only files compiled once an
-// instruction set include this.
+// A contiguous run of up to a chunk of elements of the backward passes, of one row or across
+// neighbouring strided rows: the sum of its terms, and its gradients. Included only by files that
+// are compiled once for each instruction set.
 //
-// Memory: y and dy are read where they are, nothing beyond the run. Order: docs/softmax.md. Two
-// vectors of bfloat16 lie in one of words, and no lane is moved.
+// Memory: y and dy are read where they are, and nothing beyond the run is. Order: docs/softmax.md.
+// Two vectors of bfloat16 lie in one vector of words, and no lane is moved.
 #pragma once
 
 #include <limits>
@@ -22,7 +22,7 @@ struct GradRun {
   const In *y, *dy;
   int n;  // 1 to kFoldChunk
 
-  // The terms of elements j, j + 1, ..., a vector of them.
+  // A vector of the terms of elements j, j + 1, ...
   TWINOPS_INLINE V term(int j) const { return term(y + j, dy + j); }
 
   // The fold of the terms until one vector is left.
@@ -50,15 +50,15 @@ struct GradRun {
         end, [&](int i) TWINOPS_INLINE_BODY { return load<Isa>(terms + i); });
   }
 
-  // The same of all terms.
+  // The fold of all terms.
   TWINOPS_INLINE Compute total() const {
     if constexpr (std::is_same_v<In, bfloat16>)
       if (n == kFoldChunk) return total_of_words();
     return isa::fold_lanes(sum().v);
   }
 
-  // dx: the run's own elements; it may be y or dy. sum(j) gives the sums of the rows that elements
-  // j, j + 1, ... are of; kOneRow: all are of one.
+  // Writes dx, which may be y or dy. sum(j): the sums of the rows that elements j, j + 1, ...
+  // belong to. kOneRow: all belong to one.
   template <bool kOneRow, class Out, class Sum>
   TWINOPS_INLINE void write(RowView<Out, Isa> dx, Compute scale, Sum&& sum) const {
     if (dx.step == 1 && !dx.streamed)
@@ -72,7 +72,7 @@ struct GradRun {
     return grad_term<kLog>(kLog ? V(Compute(0)) : load<Isa>(from_y), load<Isa>(from_dy));
   }
 
-  // Of a whole chunk of bfloat16.
+  // total() of a whole chunk of bfloat16.
   TWINOPS_INLINE Compute total_of_words() const {
     using Two = EvenAndOdd<Compute, Isa>;
     const Two sums = fold_eighths<Compute, Isa>(kFoldChunk, [&](int j) TWINOPS_INLINE_BODY {
@@ -85,7 +85,8 @@ struct GradRun {
     return isa::fold_lanes(sums.even.v) + isa::fold_lanes(sums.odd.v);
   }
 
-  // Of a run of a vector or more: whether half the instructions give the same bits.
+  // Whether the powers of a run, a vector at least, are normal: half the instructions then give the
+  // same bits.
   TWINOPS_INLINE bool powers_are_normal() const {
     if (n < kLanes) return false;
     const V limit(ExpTable<Compute>::kNormal);
@@ -95,8 +96,8 @@ struct GradRun {
     return !isa::holds_nan(nan.v, nan.v, nan.v, nan.v);
   }
 
-  // Not inlined: there is one copy of it for all places that write rows, and it is large. What it
-  // takes it takes by value: a run or a sum whose address is known is read again after every store.
+  // Not inlined, because it is large and called from many places. Its arguments come by value: a
+  // run or a sum whose address is known is read again after every store.
   template <bool kOneRow, class Out, class Sum>
   [[gnu::noinline]] static void write_apart(GradRun run, RowView<Out, Isa> dx, Compute scale,
                                             Sum sum) {
@@ -113,13 +114,13 @@ struct GradRun {
       return softmax_grad<kLog, In>(a, b, sum(j), scale);
     };
     if constexpr (kLog) {
-      // Rare, or less than a vector.
+      // Rare, or shorter than a vector.
       if (!powers_are_normal()) return write_each<kOneRow, false>(dx, scaled);
       write_each<kOneRow, true>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
         return normal_log_softmax_grad<In>(a, b, sum(j), scale);
       });
     } else {
-      // Four vectors at once gain where much is computed, or a lane would be moved.
+      // Four vectors at once are faster where much is computed or a lane would be moved.
       constexpr bool kAtOnce = in_words<kOneRow, Out>();
       if (factor != Compute(1)) return write_each<kOneRow, kAtOnce>(dx, scaled);
       write_each<kOneRow, kAtOnce>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
@@ -128,7 +129,7 @@ struct GradRun {
     }
   }
 
-  // Whether gradients are worked on as two vectors in one of words.
+  // Whether gradients are computed as two vectors in one vector of words.
   template <bool kOneRow, class Out>
   static constexpr bool in_words() {
     return kOneRow && std::is_same_v<In, bfloat16> && std::is_same_v<Out, bfloat16>;
@@ -148,7 +149,8 @@ struct GradRun {
     }
     const int fours = kAtOnce ? count - count % (4 * kLanes) : 0;
     if (kAtOnce && count == fours) return write_fours<kOneRow>(dx, fours, of);
-    // The last vector overlaps the one before it, which may overwrite what it is made of.
+    // The last vector overlaps the one before it, whose store may overwrite what it is computed
+    // from.
     const int at_last = count - kLanes;
     const V last = gradient(at_last, y + at_last, dy + at_last);
     if constexpr (kAtOnce)
@@ -157,7 +159,7 @@ struct GradRun {
     for (int j = fours; j < at_last; j += kLanes) store<Isa>(dx + j, gradient(j, y + j, dy + j));
     store<Isa>(dx + at_last, last);
   }
-  // The first `count` elements, four vectors at once, which nearly always hold no NaN.
+  // Writes the first `count` elements, four vectors at once, which nearly always hold no NaN.
   template <bool kOneRow, class Out, class Gradient>
   TWINOPS_INLINE void write_fours(Out* dx, int count, Gradient&& of) const {
     for (int j = 0; j < count; j += 4 * kLanes) {

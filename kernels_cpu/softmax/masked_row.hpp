@@ -1,5 +1,5 @@
-// One row of softmax's input as vectors: read into a buffer, scaled and masked. Only files compiled
-// once an instruction set include this.
+// A row of softmax's input by vectors: read into a buffer, scaled and masked. Included only by
+// files that are compiled once for each instruction set.
 #pragma once
 
 #include "kernels_cpu/rows/chunks.hpp"
@@ -21,12 +21,12 @@ struct MaskedRow {
   std::int64_t mask_at;  // the offset of the row's mask
   const SoftmaxArguments* a;
 
-  // Elements of chunk c, and how many of them count.
+  // How many elements chunk c has, and how many of them count.
   TWINOPS_INLINE int size(std::int64_t c) const { return clamped(length - c * kFoldChunk); }
   TWINOPS_INLINE int used(std::int64_t c) const { return clamped(columns - c * kFoldChunk); }
 
-  // The values of the n elements that count of chunk c, less `shift`; -infinity up to padded(n).
-  // Returns their maximum; where one of them is NaN, that of others or NaN.
+  // Reads the n elements of chunk c that count, less `shift`; -infinity up to padded(n). Returns
+  // their maximum. If one is NaN, the maximum of others or NaN.
   TWINOPS_INLINE V read(std::int64_t c, int n, Compute shift, Compute* to) const {
     V max(-kInfinity<Compute>);
     const V move(shift);
@@ -56,8 +56,8 @@ struct MaskedRow {
     return static_cast<int>(n < 0 ? 0 : n < kFoldChunk ? n : kFoldChunk);
   }
 
-  // Calls put(j, vector) with the values of elements [first, first + n) under scale and mask, and
-  // with anything in the places beyond them.
+  // Calls put(j, vector) with the scaled and masked values of elements [first, first + n), and with
+  // anything in the places beyond.
   template <class Put>
   TWINOPS_INLINE void masked(std::int64_t first, int n, Put&& put) const {
     const V scale(static_cast<Compute>(a->scale));
@@ -85,7 +85,7 @@ struct MaskedRow {
           });
     }
   }
-  // put(j, f(where the mask of these lanes is, value)), from the mask's elements of type M.
+  // Calls put(j, f(address of the lanes' mask, value)) for a mask of type M.
   template <class M, class Put, class F>
   TWINOPS_INLINE void with_mask(std::int64_t first, int n, Put&& put, F&& f) const {
     const RowView<const M, Isa> view{static_cast<const M*>(a->mask.data) + mask_at, a->mask.step};

@@ -1,11 +1,11 @@
-// softmax and log_softmax of short rows, as many at once as a vector has lanes, so that what there
-// is one of a row (its maximum, its sum, a division, a logarithm) is a lane of a vector. Only files
-// compiled once an instruction set include this.
+// softmax and log_softmax of short rows, as many at once as a vector has lanes: a row's maximum,
+// sum, division and logarithm are each a lane of a vector. Included only by files that are compiled
+// once for each instruction set.
 //
-// Memory: rows are read once into a buffer of padded rows, and written once from there; a vector
-// that begins in a row ends in it, so the last one of a row overlaps the one before it. Order:
-// docs/softmax.md. Rows that are not ordinary are left to softmax_op.hpp. Rows shorter than a
-// vector leave lanes empty, and are slower for it than they need be.
+// Memory: rows are read once, into a buffer of padded rows, and written once from there. The last
+// vector of a row overlaps the one before it. Order: docs/softmax.md. Rows that are not ordinary
+// are left to softmax_op.hpp. Rows shorter than a vector leave lanes empty.
+// What was tried: docs/lab/softmax-cpu.md#what-was-tried-in-the-kernels.
 #pragma once
 
 #include "kernels_cpu/rows/fold_transposed.hpp"
@@ -13,9 +13,6 @@
 
 namespace twinops {
 
-// Tried and left: softmax of float32 without the buffer for its values (65 columns a tenth slower,
-// 64 and 256 as before); results of all rows of a group streamed together (as fast at best, up to
-// three tenths slower, Xeon).
 template <class Isa, bool kLog, class In, class Out>
 class SoftmaxRowGroup {
  public:
@@ -24,21 +21,21 @@ class SoftmaxRowGroup {
   static constexpr int kRows = V::kLanes;
   static constexpr auto kAll = static_cast<std::uint32_t>((std::uint64_t{1} << kRows) - 1);
 
-  // cold: no cache holds the outputs yet.
+  // cold: the outputs are in no cache yet.
   explicit SoftmaxRowGroup(bool cold) : cold_(cold) {}
 
-  // All of kRows rows of `columns` elements, 1 to kGroupColumns, which begin at x and out. Returns
-  // a bit for each row that is not an ordinary one; of those nothing is written.
+  // Takes kRows rows of `columns` elements, 1 to kGroupColumns, which begin at x and out. Returns a
+  // bit for each row that is not ordinary and was not written.
   TWINOPS_INLINE std::uint32_t run_plain(int columns, const In* const* x, Out* const* out) {
     return run(columns, x, out, [&](int r, Compute* to, int) TWINOPS_INLINE_BODY {
       return read_plain(x[r], columns, to);
     });
   }
-  // The same of rows from `first` on under scale and masks. `columns`: how many are written, as
-  // many as count of the row of which the most do.
+  // The same for rows from `first` on under scale and masks. Sets `columns`, the number of elements
+  // that are written: as many as count in the row where most do.
   TWINOPS_INLINE std::uint32_t run_masked(const SoftmaxArguments& a, std::int64_t first,
                                           const In* const* x, Out* const* out, int& columns) {
-    // Not as MaskedRows: a copy of one waits for the stores that made it (64 floats 30 to 43 ns).
+    // Kept as numbers, because a copy of a MaskedRow waits for the stores that made it.
     int used[kRows];
     std::int64_t mask_at[kRows];
     columns = 0;
@@ -55,12 +52,12 @@ class SoftmaxRowGroup {
   }
 
  private:
-  // read(r, to, pitch) puts what softmax is taken of row r there, -infinity beyond it up to
-  // `pitch`, and returns the greatest of it.
+  // read(r, to, pitch) puts the values of row r there, -infinity behind them up to `pitch`, and
+  // returns their maximum.
   template <class Read>
   TWINOPS_INLINE std::uint32_t run(int columns, const In* const* x, Out* const* out, Read&& read) {
     const int pitch = padded<Compute, Isa>(columns);
-    const bool cold = cold_;  // a member would be read again after every vector that is stored
+    const bool cold = cold_;  // a member would be read again after every store
     V of_rows[kRows];
     for (int r = 0; r < kRows; ++r) of_rows[r] = read(r, values_ + r * pitch, pitch);
     const V max = largest_transposed(of_rows);
@@ -73,7 +70,7 @@ class SoftmaxRowGroup {
       const Compute* const from = values_ + r * pitch;
       of_rows[r] = fold_saved<Compute, Isa>(
           kLog ? weights_ : values_ + r * pitch, columns, pitch, [&](int j) TWINOPS_INLINE_BODY {
-            __builtin_prefetch(x[r] + kRows * columns + j);  // the rows that follow
+            __builtin_prefetch(x[r] + kRows * columns + j);  // the next rows
             return weight<In>(load<Isa>(from + j), of_row);
           });
     }
@@ -104,7 +101,7 @@ class SoftmaxRowGroup {
     return special;
   }
 
-  // A row as it lies in x.
+  // Reads a row without scale and mask.
   TWINOPS_INLINE static V read_plain(const In* x, int columns, Compute* to) {
     if (columns < V::kLanes) {
       const V value = load_partial<Isa>(x, columns, narrow<In>(-kInfinity<Compute>));

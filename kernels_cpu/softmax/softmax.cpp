@@ -1,5 +1,5 @@
-// softmax and log_softmax: kernels_cpu/softmax/softmax_op.hpp, or softmax_strided.hpp along an axis
-// that is not the last; written as they are.
+// softmax and log_softmax: softmax_op.hpp, or softmax_strided.hpp for rows along an axis that is
+// not the last, with outputs written as they are.
 #include "operators/softmax.hpp"
 
 #include "kernels_cpu/kernel.hpp"

@@ -1,8 +1,8 @@
-// softmax_dropout: kernels_cpu/softmax/softmax_op.hpp, with dropout where results are written.
+// softmax_dropout: softmax_op.hpp, with dropout where results are written.
 //
-// Memory: x is read and y written as by softmax, probabilities are written where they are kept. A
-// mask that is stored is drawn first, in a pass of its own, and then read: a bit an element, and
-// rows need not begin at a word.
+// Memory: x is read and y is written as by softmax; probabilities are written where the call keeps
+// them. A mask that is stored is drawn first, in a pass of its own, and then read: a bit for each
+// element, and rows may begin inside a word.
 #include "operators/softmax_dropout.hpp"
 
 #include "kernels_cpu/dropout/row_masks.hpp"

@@ -1,4 +1,4 @@
-// softmax_dropout_grad: kernels_cpu/softmax/softmax_grad_op.hpp, of dy under dropout's mask.
+// softmax_dropout_grad: softmax_grad_op.hpp, on dy under dropout's mask.
 #include "operators/softmax_dropout_grad.hpp"
 
 #include "kernels_cpu/dropout/row_masks.hpp"

@@ -1,5 +1,5 @@
-// softmax_grad and log_softmax_grad: kernels_cpu/softmax/softmax_grad_op.hpp, or
-// softmax_grad_strided.hpp along an axis that is not the last; of dy as it is.
+// softmax_grad and log_softmax_grad: softmax_grad_op.hpp, or softmax_grad_strided.hpp for rows
+// along an axis that is not the last, on dy as it is.
 #include "operators/softmax_grad.hpp"
 
 #include "kernels_cpu/kernel.hpp"

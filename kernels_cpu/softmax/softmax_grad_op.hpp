@@ -1,14 +1,10 @@
-// Rows of the backward passes over vectors: the class that rows.hpp asks for. Only files compiled
-// once an instruction set include this.
+// Rows of the backward passes by vectors: the class that reduce_rows.hpp asks for. Included only by
+// files that are compiled once for each instruction set.
 //
-// Memory: y and dy are read twice, the second time from a cache where a row fits one; dx is written
-// once. What does not lie one after the other is gathered into runs, which are all that a row is
-// made of. Short rows go as many at once as a vector has lanes, which fold their sums together.
-// Order: docs/softmax.md. Tried and left: results of short rows streamed together, which on a Zen 3
-// loses as often as it gains; y and dy of the next group fetched, which on a Zen 3 gains up to a
-// fifth from 256 columns on and loses a twentieth below, and on a Xeon loses a tenth at 512. A
-// logarithm's dy alone is, on AMD and from memory (2^22 floats on a Zen 5, 200 columns 4.7 to 3.8
-// ms, 240 3.3 to 3.2; 100, which are not, 3.0 to 3.3).
+// Memory: y and dy are read twice, the second time from a cache if the row fits one; dx is written
+// once. Elements that are not contiguous are gathered into contiguous runs first. Short rows go as
+// many at once as a vector has lanes and fold their sums together. Order: docs/softmax.md.
+// What was tried: docs/lab/softmax-cpu.md#what-was-tried-in-the-kernels.
 #pragma once
 
 #include "kernels_cpu/rows/fold_transposed.hpp"
@@ -20,9 +16,9 @@
 
 namespace twinops {
 
-// Dy: what counts of dy.
+// Dy: where the gradient comes from.
 //   Dy::Row row = dy.row(r, view of the row of dy)
-//   row.run(first, n, room)  elements [first, first + n) one after the other: where they are, or in
+//   row.run(first, n, room)  elements [first, first + n) as a contiguous run: where they are, or in
 //                            `room`, which holds padded(n)
 template <class Isa, bool kLog, class In, class Out, class Dy>
 class GradRows {
@@ -48,7 +44,7 @@ class GradRows {
         ahead_(kLog && kWide && is_amd() && dense_ && a.rows.length >= 128 &&
                is_cold<In>(a.rows.rows, a.rows.length)) {}
 
-  // Rows of one chunk.
+  // Takes rows of one chunk.
   void short_rows(std::int64_t begin, std::int64_t end) const {
     if (a_.rows.length <= kGroupColumns<Compute>)
       for (; begin + kRows <= end; begin += kRows)
@@ -80,9 +76,8 @@ class GradRows {
   using V = Vec<Compute, Isa>;
   using Run = GradRun<Isa, kLog, In>;
   static constexpr int kRows = V::kLanes;  // of a group
-  // Outputs of 16 bits have more to compute for a byte that is written, and lose by being streamed
-  // or fetched; so does log_softmax_grad's on AMD by being streamed (2^24 floats on a Zen 5, rows
-  // of 4096 and 65 536 columns: 9.7 and 9.9 ms in place of 8.4 and 7.3).
+  // Outputs of 16 bits have more to compute for each byte and lose by being streamed or prefetched;
+  // log_softmax_grad on AMD loses by being streamed: docs/lab/softmax-cpu.md.
   static constexpr bool kWide = sizeof(Out) > 2, kFetched = !kLog && kWide;
   static bool streams() { return kWide && !(kLog && is_amd()); }
 
@@ -103,7 +98,7 @@ class GradRows {
                       step(Arguments::kDy)})};
   }
 
-  // For elements that do not lie one after the other.
+  // Buffers for elements that are not contiguous.
   template <int kElements>
   struct Rooms {
     alignas(64) In y[kElements], dy[kElements];
@@ -118,7 +113,7 @@ class GradRows {
                              [sum = V(of_row)](int) TWINOPS_INLINE_BODY { return sum; });
   }
 
-  // Rows [row, row + kRows).
+  // Takes rows [row, row + kRows).
   template <bool kDense>
   TWINOPS_INLINE void group(std::int64_t row) const {
     constexpr int kRoom = kGroupColumns<Compute>;
@@ -133,8 +128,8 @@ class GradRows {
     }
     run_group(rows, n);
   }
-  // Pointers, not views: a view that is copied is read wider than it was written, and waits for
-  // that (10 columns of float32 147 to 109 us on a Zen 3).
+  // Pointers, not views: a view that is copied is read in wider words than it was written in, and
+  // the read waits.
   struct Group {
     Out* dx[kRows];
     const In *y[kRows], *dy[kRows];

@@ -9,8 +9,7 @@
 
 namespace twinops {
 
-// `counting(r, i, dy)`: the gradient that counts for element i of row r, from the one that was
-// read.
+// `counting(r, i, dy)`: the gradient that counts for element i of row r, where `dy` was read.
 template <bool kLog, class Dy>
 void grad_reference(const SoftmaxGradArguments& a, Dy&& counting) {
   using Operands = SoftmaxGradArguments;

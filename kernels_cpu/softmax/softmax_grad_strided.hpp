@@ -1,13 +1,11 @@
-// The backward passes along an axis that is not the last: tiles of strided_tiles.hpp, a lane a row.
-// Only files compiled once an instruction set include this.
+// The backward passes for strided rows: tiles of strided_tiles.hpp, a lane a row. Included only by
+// files that are compiled once for each instruction set.
 //
-// Memory: y and dy are read twice where they are, in runs of a tile's width, the second time from
-// the second cache where a row has one chunk; runs shorter than a vector are copied. dx is written
-// once. Planes of few neighbours are walked in steps that the processor does not guess, so the next
-// one is fetched (49 neighbours, 16 columns of 2^22 floats, Zen 3: 4.6 to 3.3 ms), unless a run is
-// shorter than a line, where that costs more than it saves. Order: docs/softmax.md; the fold runs
-// over vectors. Tried and left: tiles of half the size, whose runs are a line at a thousand
-// elements: 1.7 times as long; all of y and dy copied first, up to three times.
+// Memory: y and dy are read twice where they are, in contiguous runs of a tile's width, the second
+// time from the second cache if a row has one chunk. Runs shorter than a vector are copied first.
+// dx is written once. The next plane of few neighbours is prefetched, unless a run is shorter than
+// a line. Order: docs/softmax.md; the fold runs over vectors.
+// What was tried: docs/lab/softmax-cpu.md#what-was-tried-in-the-kernels.
 #pragma once
 
 #include "kernels_cpu/rows/strided_tiles.hpp"
@@ -70,7 +68,7 @@ class StridedGradRows {
     }
     TWINOPS_INLINE void written(std::int64_t, int) const {}
   };
-  // Shorter ones: in memory of its own, a vector each.
+  // Shorter runs: in a buffer, a vector each.
   struct Packed {
     explicit Packed(const Tile& of) : t(of) {}
     const Tile& t;
@@ -95,8 +93,8 @@ class StridedGradRows {
       __builtin_memset(zeros, 0, static_cast<std::size_t>(width) * sizeof(In));
     }
     int pitch;
-    alignas(64) In zeros[kTileWidth];                                       // a run beyond the last
-    alignas(64) Compute of[kRoom / kAddedAtOnce + kTileWidth + V::kLanes];  // first, of each row
+    alignas(64) In zeros[kTileWidth];  // for runs beyond the last
+    alignas(64) Compute of[kRoom / kAddedAtOnce + kTileWidth + V::kLanes];  // of each row, first
   };
 
   template <class Place>
@@ -128,7 +126,8 @@ class StridedGradRows {
     }
   }
 
-  // Sums over n elements of every row. This and write() are called from two places, and large.
+  // Sums n elements of every row. It and write() are not inlined, because they are large and called
+  // from two places.
   [[gnu::noinline]] void add_up(const Tile& t, int n, Sums& sums) const {
     const bool fetches = fetches_ && t.width == neighbours_of(a_.rows);
     fold_runs<Compute, Isa>(n, t.width, sums.pitch, sums.of, [&](int j, int) TWINOPS_INLINE_BODY {
@@ -152,7 +151,7 @@ class StridedGradRows {
   const SoftmaxGradArguments& a_;
   Compute scale_;
   bool streamed_;
-  bool fetches_;  // what follows where a tile is a whole plane, `length` by its neighbours
+  bool fetches_;  // the next plane, where a tile is a whole plane
 };
 
 }  // namespace twinops

@@ -1,16 +1,10 @@
-// Rows of softmax and log_softmax over vectors: the class that rows.hpp asks for. Only files
-// compiled once an instruction set include this.
+// Rows of softmax and log_softmax by vectors: the class that reduce_rows.hpp asks for. Included
+// only by files that are compiled once for each instruction set.
 //
-// Memory: a row whose weights can wait is read once: in the output itself, which is of their type
-// and does not go past the caches, and else, the first kKept chunks of a whole row, in a buffer of
-// the thread. Others are read twice. Elements beyond a row's columns are not read at all. Order:
-// docs/softmax.md.
-//
-// Tried and left, 2^24 floats: on a Zen 5 all but rows of a chunk streamed (from 4096 columns on a
-// sixth to a third slower than weights that wait in the output, longer rows up to six tenths); on a
-// Xeon none streamed up to 32 768 columns (a fifth to two fifths slower) or all beyond (a tenth
-// faster to a fifth slower); the row behind fetched while one of floats is written (a tenth slower
-// on either).
+// Memory: a row is read once if its weights can wait: in the output itself, if that has their type
+// and is not streamed, else the first kKept chunks of a whole row in a buffer of the thread. Other
+// rows are read twice. Elements beyond a row's columns are not read. Order: docs/softmax.md.
+// What was tried: docs/lab/softmax-cpu.md.
 #pragma once
 
 #include "kernels_cpu/runtime/processor.hpp"
@@ -19,27 +13,26 @@
 
 namespace twinops {
 
-// Chunks of so many KiB.
+// How many chunks `kib` KiB hold.
 template <class F>
 constexpr int chunks_of(int kib) {
   return kib * 1024 / (kFoldChunk * static_cast<int>(sizeof(F)));
 }
-// Those whose weights wait in a buffer, on the stack.
+// Chunks whose weights wait in a buffer, which is on the stack.
 template <class F>
 inline constexpr int kKept = chunks_of<F>(128);
 
-// Whether weights of rows of so many chunks wait in the output, which is not streamed then, however
-// large it is. On AMD that is the faster way (one thread, 2^24 floats in rows of 16 384 columns, a
-// Zen 5: 6.3 to 4.2 ms, held to AVX2 6.7 to 5.7); elsewhere for rows that would be read twice.
+// Whether the weights of rows of `chunks` chunks wait in the output, which is then not streamed: on
+// AMD, and elsewhere for rows that would be read twice.
+// docs/lab/softmax-cpu.md#where-the-weights-of-a-long-row-wait.
 template <class In, class Out>
 TWINOPS_INLINE bool waits_in_output(std::int64_t chunks) {
   const int most_kept = is_amd() ? chunks_of<Out>(12) : kKept<Out>;
   return std::is_same_v<Out, compute_t<In>> && chunks > most_kept && chunks <= kWholeChunks;
 }
 
-// Whether the row behind is fetched while one is written, in which time nothing else would be read
-// (one thread, 2^24 bfloat16 in rows of 16 384 columns, Zen 5: 6.7 to 3.9 ms). On a Xeon it gains a
-// tenth on one thread and loses as much on more; rows of 6000 bytes lose a sixth.
+// Whether the next row is prefetched while one is written, when nothing else is read: 16 bits on
+// AMD. docs/lab/softmax-cpu.md#where-the-weights-of-a-long-row-wait.
 inline constexpr std::int64_t kFetchedRow = 1 << 17;  // bytes, at most
 template <class In>
 TWINOPS_INLINE bool fetches_row_behind(std::int64_t rows, std::int64_t length) {
@@ -49,12 +42,13 @@ TWINOPS_INLINE bool fetches_row_behind(std::int64_t rows, std::int64_t length) {
 
 // Sink: where results go.
 //   Sink::Row row = sink.row(r, offset of the row in `out`)
-//   row.write(first, n, f)  elements [first, first + n): f(j) gives the vector of first + j, which
+//   row.write(first, n, f)  writes elements [first, first + n); f(j): the vector of first + j,
+//   which
 //                           holds no NaN but the canonical one
-//   sink.view(offset)       where a row's results are written as they are
-//   row.fetch(n)            where there is one: elements [0, n) will be written soon
-//   row.room<F>(first)      where there is one: the output from `first` on, as room for F's that
-//                           are read once more before they are written; null if it is none
+//   sink.view(offset)       optional: where a row's results are written as they are
+//   row.fetch(n)            optional: elements [0, n) will be written soon
+//   row.room<F>(first)      optional: the output from `first` on, as a buffer of F's that are read
+//                           before they are written; nullptr if it cannot be one
 template <class Isa, bool kLog, class In, class Sink>
 class SoftmaxRows {
  public:
@@ -62,7 +56,7 @@ class SoftmaxRows {
   using Compute = compute_t<In>;
   using Part = SoftmaxPart<Compute>;
   template <int kWaiting>
-  struct Weights {  // of the first chunks of a row, then of one that does not wait
+  struct Weights {  // of the first chunks, then of one that does not wait
     explicit Weights(Compute* maxima) : max(maxima) {}
     Compute* max;  // of each chunk whose weights wait, here or in the output
     alignas(64) Compute weights[(kWaiting + 1) * kFoldChunk];
@@ -79,7 +73,7 @@ class SoftmaxRows {
         fetches_(plain_ && a.rows.step[Operands::kX] == 1 &&
                  fetches_row_behind<In>(a.rows.rows, a.rows.length)) {}
 
-  // Rows of one chunk.
+  // Takes rows of one chunk.
   void short_rows(std::int64_t begin, std::int64_t end) const {
     if constexpr (requires { sink_.view(0); })
       if (a_.rows.length <= kGroupColumns<Compute> && a_.rows.step[Operands::kOut] == 1 &&
@@ -87,7 +81,7 @@ class SoftmaxRows {
         begin = plain_ ? row_groups<true>(begin, end) : row_groups<false>(begin, end);
     for (; begin < end; ++begin) short_row(begin);
   }
-  // Not inlined: short_rows calls it from two places, and it is large.
+  // Not inlined, because it is large and called from two places.
   [[gnu::noinline]] void short_row(std::int64_t index) const {
     const Row row = at(index);
     alignas(64) Compute weights[kFoldChunk];
@@ -102,7 +96,7 @@ class SoftmaxRows {
     ChunkTree<Part> tree;
     for (std::int64_t c = begin; c < end; ++c) {
       const int n = row.x.used(c);
-      if (n == 0) break;  // what is masked out adds nothing
+      if (n == 0) break;  // masked elements add nothing
       Compute* const waiting = place(row, c, n, kept);
       Compute* const room = waiting ? waiting : kept.scratch();
       const Part part = Chunk::part(Chunk::values(row.x, c, n, shift, room), n, room);
@@ -150,7 +144,7 @@ class SoftmaxRows {
     typename Sink::Row out;
   };
 
-  // Where the weights of chunk c wait until the row's sum is known; null where they do not.
+  // Where the weights of chunk c wait until the row's sum is known; nullptr if they do not.
   template <int kWaiting>
   TWINOPS_INLINE Compute* place(const Row& row, std::int64_t c, int n,
                                 Weights<kWaiting>& kept) const {
@@ -161,8 +155,8 @@ class SoftmaxRows {
       if (c < kWaiting) return kept.weights + c * kFoldChunk;
     return nullptr;
   }
-  // Rows as many at once as are short enough for it. Returns the first that is left. Not inlined,
-  // so that plain rows' loops are compiled as if there were no others.
+  // Takes rows in groups. Returns the first row that is left. Not inlined, so that the loops of
+  // plain rows are compiled as if there were no others.
   template <bool kPlain>
   [[gnu::noinline]] std::int64_t row_groups(std::int64_t begin, std::int64_t end) const {
     using Group = SoftmaxRowGroup<Isa, kLog, In, typename Sink::Element>;
@@ -196,11 +190,11 @@ class SoftmaxRows {
             sink_.row(index, offsets.of[Operands::kOut])};
   }
 
-  // Any row of up to a chunk. Not inlined: beside its code that of plain rows came out a twelfth
+  // Takes any row of up to a chunk. Not inlined: beside its code that of plain rows was a twelfth
   // slower.
   [[gnu::noinline]] void any_short_row(const Row& row, Compute* weights) const {
     const int n = row.x.used(0);
-    alignas(64) Compute values[kLog ? kFoldChunk : 1];  // logarithms are of them
+    alignas(64) Compute values[kLog ? kFoldChunk : 1];  // log_softmax needs the values
     const auto read = [&](Compute shift) {
       return Chunk::values(row.x, 0, n, shift, kLog ? values : weights);
     };
@@ -219,8 +213,8 @@ class SoftmaxRows {
       write_weights(row, 0, n, weights, Compute(1) / part.sum);
     write_rest(row, 0, n);
   }
-  // A row of up to a chunk that begins in x, as it is, its last vector filled up with -infinity.
-  // False, and nothing is written, where it is not an ordinary one.
+  // Takes a row of up to a chunk without scale and mask, its last vector padded with -infinity.
+  // Returns false, and writes nothing, if the row is not ordinary.
   TWINOPS_INLINE bool plain_short_row(const Row& row, Compute* weights) const {
     const In* x = row.x.x.data;
     const int n = static_cast<int>(row.x.length), whole = n - n % V::kLanes;
@@ -238,11 +232,11 @@ class SoftmaxRows {
         isa::max_lanes(larger(larger(max[0], max[1]), larger(max[2], max[3])).v);
     const WeightScale<Compute> scale = weight_scale(greatest_x);
     if constexpr (requires { row.out.fetch(n); }) row.out.fetch(n);
-    const V sums = fold_saved<Compute, Isa>(
-        weights, n, padded<Compute, Isa>(n), [&](int j) TWINOPS_INLINE_BODY {
-          __builtin_prefetch(x + n + j);  // the row that follows
-          return weight<In>(value(j), scale);
-        });
+    const V sums = fold_saved<Compute, Isa>(weights, n, padded<Compute, Isa>(n),
+                                            [&](int j) TWINOPS_INLINE_BODY {
+                                              __builtin_prefetch(x + n + j);  // the next row
+                                              return weight<In>(value(j), scale);
+                                            });
     const Compute sum = isa::fold_lanes(sums.v);
     if (!(abs(greatest_x) <= kExpReach<Compute>) || sum != sum) [[unlikely]]
       return false;
@@ -261,7 +255,7 @@ class SoftmaxRows {
     row.out.write(c * kFoldChunk, n,
                   [&](int j) TWINOPS_INLINE_BODY { return load<Isa>(weights + j) * f; });
   }
-  // A chunk whose weights did not wait.
+  // Writes a chunk whose weights did not wait.
   TWINOPS_INLINE void write_again(const Row& row, std::int64_t c, int n, Compute shift,
                                   const Part& part, Compute inverse_sum, Compute* room) const {
     const typename Chunk::Values v = Chunk::values(row.x, c, n, shift, room);
@@ -279,7 +273,7 @@ class SoftmaxRows {
       return log_softmax(load<Isa>(values + j), m, l);
     });
   }
-  // What lies beyond the columns that count: probability 0.
+  // Writes what lies beyond the columns that count: probability 0.
   TWINOPS_INLINE void write_rest(const Row& row, std::int64_t c, int n) const {
     const int size = row.x.size(c);
     if (n == size) return;

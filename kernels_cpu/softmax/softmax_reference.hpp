@@ -9,7 +9,7 @@
 
 namespace twinops {
 
-// The values that a row's softmax is taken of.
+// The values of a row, scaled and masked.
 template <class In>
 class ReferenceRow {
  public:
@@ -49,7 +49,7 @@ class ReferenceRow {
   std::int64_t first_, columns_;
 };
 
-// The weights of chunk c, +0 beyond the row; returns the greatest value.
+// The weights of chunk c, +0 beyond the row. Returns the greatest value.
 template <class Row, class F>
 F chunk_weights(const Row& x, std::int64_t c, std::int64_t length, F shift,
                 F (&weights)[kFoldChunk]) {

@@ -1,11 +1,10 @@
-// softmax and log_softmax along an axis that is not the last: tiles of strided_tiles.hpp, a lane a
-// row. Only files compiled once an instruction set include this.
+// softmax and log_softmax of strided rows: tiles of strided_tiles.hpp, a lane a row. Included only
+// by files that are compiled once for each instruction set.
 //
-// Memory: rows of one chunk are read once, in runs of a tile's width, into a buffer where their
-// weights wait, and written once. Longer ones are read twice. Order: docs/softmax.md; the fold runs
-// over vectors. Rows that are not ordinary are left to softmax_op.hpp. Tried and left: buffers of
-// four times the size, whose runs are longer: a fifth faster at a thousand elements, but half a MiB
-// of the stack; a loop of its own where a fold needs no filling up, which is no faster.
+// Memory: rows of one chunk are read once, in contiguous runs of a tile's width, into a buffer
+// where their weights wait, and written once. Longer rows are read twice. Order: docs/softmax.md;
+// the fold runs over vectors. Rows that are not ordinary are left to softmax_op.hpp.
+// What was tried: docs/lab/softmax-cpu.md#what-was-tried-in-the-kernels.
 #pragma once
 
 #include "kernels_cpu/rows/strided_tiles.hpp"
@@ -14,7 +13,7 @@
 
 namespace twinops {
 
-// Special: special(r) takes all of row r, whatever it holds.
+// Special: special(r) takes row r, whatever it holds.
 template <class Isa, bool kLog, class In, class Out, class Special>
 class StridedSoftmaxRows {
  public:
@@ -41,7 +40,7 @@ class StridedSoftmaxRows {
   void end() const { isa::end_of_streams(); }
 
  private:
-  // Arrays end with the vector that begins at a tile's last row.
+  // Arrays hold the vector that begins at a tile's last row.
   static constexpr int kWidth = kTileWidth + V::kLanes;
   struct Tile {
     explicit Tile(int n) : width(n), pitch((n + V::kLanes - 1) / V::kLanes * V::kLanes) {
@@ -51,14 +50,14 @@ class StridedSoftmaxRows {
     const In* x;
     Out* out;
     bool special = false;
-    // Of each row: of the chunk at hand its maximum, and what its weights are scaled by; then what
-    // its elements are made with.
+    // For each row: the maximum of the current chunk and the scale of its weights; in `last`, what
+    // its elements are multiplied with or what is subtracted from them.
     alignas(64) Compute max[kWidth], low[kWidth], magic[kWidth], last[kWidth];
-    // Of each row, one element after the other. The first of `sums` are those of the chunk at hand,
-    // then the rows' own, NaN where one is not ordinary.
+    // Of each row, element after element. `sums` begins with those of the current chunk, then of
+    // the rows; NaN if a row is not ordinary.
     alignas(64) Compute values[kRoom + V::kLanes];
     alignas(64) Compute sums[kRoom / kAddedAtOnce + kWidth];
-    alignas(64) Compute weights[kAddedAtOnce * kWidth];  // of the runs at hand
+    alignas(64) Compute weights[kAddedAtOnce * kWidth];  // of the current runs
     alignas(64) Compute zeros[kWidth];
 
     TWINOPS_INLINE LaneScale<V> scale(int i) const {
@@ -67,7 +66,7 @@ class StridedSoftmaxRows {
     TWINOPS_INLINE bool ordinary(int r) const { return sums[r] == sums[r]; }
   };
 
-  // Elements [first, first + n) of every row, their maxima, and the scales that these give.
+  // Reads elements [first, first + n) of every row, with their maxima and the scales that follow.
   TWINOPS_INLINE void read(Tile& t, std::int64_t first, int n) const {
     for (int i = 0; i < t.pitch; i += V::kLanes) save(t.max + i, V(-kInfinity<Compute>));
     constexpr int kAtOnce = 4;
@@ -86,7 +85,7 @@ class StridedSoftmaxRows {
     }
   }
 
-  // kCount elements of every row. The last vector of rows overlaps the one before it.
+  // Reads kCount elements of every row. The last vector of rows overlaps the one before it.
   template <int kCount>
   TWINOPS_INLINE void read_elements(Tile& t, const In* x, Compute* to) const {
     const std::int64_t step = a_.rows.step[Operands::kX];
@@ -114,13 +113,12 @@ class StridedSoftmaxRows {
     rows(width - V::kLanes);
   }
 
-  // The sums of the weights of the n elements that were read, in the order of fold_lanewise. kSave:
-  // weights take the values' places. One loop makes weights and one adds them: softmax of 64 x 512
-  // columns 60 to 37 us on a Zen 3, AVX2.
+  // Sums the weights of the n elements that were read, in the order of fold_lanewise. kSave:
+  // weights take the values' places. One loop makes weights and another adds them, which is faster.
   template <bool kSave>
   TWINOPS_INLINE void add_up(Tile& t, int n) const {
     const int pitch = t.pitch;
-    if (pitch == V::kLanes) {  // its scales stay in registers; as runs, a seventh to a third slower
+    if (pitch == V::kLanes) {  // faster than as runs: the scales stay in registers
       const LaneScale<V> scale = t.scale(0);
       const V sum = fold_lanewise<Compute, Isa>(n, [&](int j) TWINOPS_INLINE_BODY {
         const V w = weight<In>(load<Isa>(t.values + j * V::kLanes), scale);
@@ -135,7 +133,7 @@ class StridedSoftmaxRows {
     });
   }
 
-  // Where the weights of element j of every row are, zeros where there is none.
+  // Where the weights of element j of every row are; zeros if there is no such element.
   template <bool kSave>
   TWINOPS_INLINE const Compute* weights_of(Tile& t, int j, int n, Compute* room) const {
     if (j >= n) return t.zeros;
@@ -205,8 +203,8 @@ class StridedSoftmaxRows {
     }
   }
 
-  // Elements [first, first + n) of the ordinary rows: f(from, i) gives the vector of rows i, i + 1,
-  // ... of the element whose values, or weights, begin at `from`.
+  // Writes elements [first, first + n) of the ordinary rows. f(from, i): the vector of rows i, i +
+  // 1, ... of the element whose values or weights begin at `from`.
   template <class F>
   TWINOPS_INLINE void write(const Tile& t, std::int64_t first, int n, F&& f) const {
     Out* out = t.out + first * a_.rows.step[Operands::kOut];
