@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS twinops EXPORT twinopsTargets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ TYPE INCLUDE)
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE TYPE DOC)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY_LICENSES TYPE DOC)
 if(TARGET twinops_command)
   file(RELATIVE_PATH bin_to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
   set_target_properties(twinops_command PROPERTIES INSTALL_RPATH

@@ -5,5 +5,11 @@ import sys
 
 from twinops._native import find
 
-command = str(find("twinops", "the twinops command"))
-os.execv(command, [command, *sys.argv[1:]])
+
+def main():
+    command = str(find("twinops", "the twinops command"))
+    os.execv(command, [command, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

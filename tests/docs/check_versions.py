@@ -32,6 +32,7 @@ expect_equal(
     "library",
     [
         ("CMakeLists.txt", r"^project\(twinops VERSION ([\d.]+)"),
+        ("pyproject.toml", r'^version = "([\d.]+)"'),
         ("CHANGELOG.md", r"^## ([\d.]+)"),
         ("CITATION.cff", r"^version: ([\d.]+)"),
         ("docs/versions.md", r"^\| ([\d.]+)[^|]*\| \d+ \| \d+ \|$"),
