@@ -115,7 +115,7 @@ TWINOPS_INLINE constexpr F greatest(F a, F b) {
   return b <= a ? a : b;
 }
 
-// A stretch of a row: its maximum, and the sum of its weights under that maximum's n.
+// A span of a row: its maximum, and the sum of its weights under that maximum's n.
 template <class F>
 struct SoftmaxPart {
   F max = -kInfinity<F>;

@@ -54,7 +54,7 @@ ListPair one_tensor(DLDataType type, std::int64_t n, bool over = false) {
           n};
 }
 
-// One special value among ordinary ones, wherever a lane, a pack, a chunk or a thread's share
+// One special value among ordinary ones, wherever a lane, a vector, a chunk or a thread's part
 // begins or ends: found_inf alone tells of it.
 void add_places(Cases& cases, DLDataType type) {
   constexpr std::int64_t kPlaces[] = {0,  1,  3,   4,   7,   8,    15,   16,    31,    32,

@@ -7,8 +7,8 @@
 namespace proof {
 namespace {
 
-// Around the lanes of vectors, the bytes of packs, chunks of 1024, what one thread or one block
-// takes, and where more threads or another kernel begin.
+// Sizes around the lanes and bytes of vectors, chunks of 1024, what one thread or one block takes,
+// and where more threads or another kernel begin.
 constexpr std::int64_t kSmall[] = {0,   1,   2,   3,   4,   5,   7,   8,    9,    15,   16,
                                    17,  31,  32,  33,  63,  64,  65,  127,  128,  129,  255,
                                    256, 257, 511, 512, 513, 767, 768, 1023, 1024, 1025, 2047};
@@ -163,8 +163,8 @@ std::vector<ListPair> edge_lists(DLDataType type) {
              of_sizes(type, 2000, [](std::int64_t i) { return i * 37 % 256; }));
   lists.both("7000 tensors of 1 to 3",
              of_sizes(type, 7000, [](std::int64_t i) { return i % 3 + 1; }));
-  // Around 2 MiB, where a CUDA launch begins to give a thread several packs of 16 bytes; and
-  // members that share its blocks below, at and above that.
+  // Around 2 MiB, where a CUDA launch begins to give a thread several vectors of 16
+  // bytes; and tensors that share its blocks below, at and above that.
   const std::int64_t wave = (std::int64_t{1} << 21) / static_cast<std::int64_t>(size_of(type));
   for (const std::int64_t n : {wave - 1, wave, wave + 1})
     if (std::ranges::find(kLarge, n) == std::end(kLarge))  // those are there already
