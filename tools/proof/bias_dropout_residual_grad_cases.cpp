@@ -40,9 +40,9 @@ void add_gradient(std::vector<Case>& cases, const std::string& name, DLDataType 
        }});
 }
 
-// Where one pass makes dx and dbias on CUDA: columns in whole vectors, at the edges of its tiles (16
-// vectors: 64 or 128 columns), chunks (1024 rows), a thread's rows (every 32nd) and its vectors in
-// flight (8).
+// Where one pass makes dx and dbias on CUDA: columns in whole vectors, at the edges of its tiles
+// (16 vectors: 64 or 128 columns), chunks (1024 rows), a thread's rows (every 32nd) and its vectors
+// in flight (8).
 void add_one_pass(std::vector<Case>& cases, DLDataType type) {
   const RandomSpec plain{.name = ""};
   constexpr std::int64_t kRows[] = {1,   2,   31,  32,  33,   63,   64,   65,   255,  256,

@@ -132,8 +132,8 @@ RandomSpec columns_from(std::int64_t rows, std::int64_t columns, std::int64_t st
           .start = "0," + std::to_string(start)};
 }
 
-// Rows that CUDA's kernels take row by row, of lengths at which an octet, a vector, a warp's vectors
-// or its tile ends: with seeds, as shards of wider rows, with gaps between them.
+// Rows that CUDA's kernels take row by row, of lengths at which an octet, a vector, a warp's
+// vectors or its tile ends: with seeds, as shards of wider rows, with gaps between them.
 void add_rows(Cases& cases, DLDataType type) {
   int turn = 0;
   for (const std::int64_t columns :
