@@ -6,13 +6,14 @@ import warnings
 
 import torch
 
-from twinops.torch import _random
+from twinops.torch import _random, functional
 
 ops = torch.ops.twinops
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def _contiguous(op, x, dim, half_to_float, out_name="out"):
+def _forward(op, x, dim, half_to_float):
+    functional._check_dim(x, dim)
     dtype = torch.float32 if half_to_float else x.dtype
     out = torch.empty(x.shape, dtype=dtype, device=x.device)
     if x.dim() == 0:
@@ -23,11 +24,11 @@ def _contiguous(op, x, dim, half_to_float, out_name="out"):
 
 
 def _softmax(x, dim, half_to_float):
-    return _contiguous("softmax", x, dim, half_to_float)
+    return _forward("softmax", x, dim, half_to_float)
 
 
 def _log_softmax(x, dim, half_to_float):
-    return _contiguous("log_softmax", x, dim, half_to_float)
+    return _forward("log_softmax", x, dim, half_to_float)
 
 
 def _backward(op, grad, y, dim, input_dtype):

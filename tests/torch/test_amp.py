@@ -1,0 +1,121 @@
+"""GradScaler beside PyTorch's: the same steps, states that go both ways, one launch for all types."""
+
+import pytest
+import torch
+from core import assert_same_bits
+
+import twinops.torch as tt
+
+_Theirs = torch.amp.GradScaler
+TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def _parameters(device, types=TYPES):
+    torch.manual_seed(1)
+    return [torch.nn.Parameter(torch.randn(5, 3, device=device).to(t)) for t in types]
+
+
+def _train(scaler, device, types=(torch.float32, torch.bfloat16), steps=6, infinite=(2,), **optimizer):
+    parameters = _parameters(device, types)
+    sgd = torch.optim.SGD(parameters, 0.1, momentum=0.9, **optimizer)
+    scales = []
+    for step in range(steps):
+        sgd.zero_grad()
+        loss = sum((p.float() * (step + 1)).square().sum() for p in parameters)
+        scaler.scale(loss).backward()
+        if step in infinite:
+            parameters[-1].grad[1, 1] = torch.inf
+        scaler.step(sgd)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    return parameters, scales
+
+
+@pytest.mark.parametrize("options", [{}, {"foreach": True}, {"foreach": False}, {"fused": True}], ids=str)
+def test_steps_are_pytorchs(options, device):
+    types = (torch.float32, torch.float32) if options.get("fused") else (torch.float32, torch.bfloat16)
+    made = {}
+    for name, kind in (("ours", tt.GradScaler), ("theirs", _Theirs)):
+        scaler = kind(device, init_scale=2.0**10, growth_interval=2)
+        made[name] = _train(scaler, device, types, **options)
+    assert made["ours"][1] == made["theirs"][1] and len(set(made["ours"][1])) > 1
+    for a, b in zip(made["ours"][0], made["theirs"][0]):
+        assert_same_bits(a, b)
+
+
+def test_types_are_mixed_in_one_call(device, monkeypatch):
+    parameters = _parameters(device)
+    optimizer = torch.optim.SGD(parameters, 0.1)
+    scaler = tt.GradScaler(device, init_scale=8.0)
+    scaler.scale(torch.zeros((), device=device))  # makes the scale
+    for p in parameters:
+        p.grad = torch.full_like(p, 24.0)
+    with torch.profiler.profile() as profile:
+        found = scaler._check(optimizer, scaler._scale, allow_fp16=True)
+    names = [e.key for e in profile.key_averages() if "twinops" in e.key]
+    assert names == ["twinops::check_finite_and_unscale_"]
+    assert profile.key_averages()[[e.key for e in profile.key_averages()].index(names[0])].count == 1
+    assert all((p.grad == 3).all() for p in parameters)
+    assert [f.item() for f in found.values()] == [0.0]
+    parameters[1].grad[0, 0] = torch.nan
+    assert scaler._check(optimizer, scaler._scale, True).popitem()[1].item() == 1.0
+
+
+def test_what_pytorch_refuses(device):
+    parameters = _parameters(device, [torch.float16])
+    optimizer = torch.optim.SGD(parameters, 0.1)
+    scaler = tt.GradScaler(device)
+    scaler.scale(torch.zeros((), device=device))
+    parameters[0].grad = torch.ones_like(parameters[0])
+    with pytest.raises(ValueError, match="Attempting to unscale FP16 gradients."):
+        scaler.unscale_(optimizer)
+    (wide,) = _parameters(device, [torch.float32])
+    optimizer = torch.optim.SGD([wide], 0.1)
+    wide.grad = torch.ones_like(wide)
+    scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="unscale_.. has already been called"):
+        scaler.unscale_(optimizer)
+
+
+def test_states_go_both_ways(device):
+    ours, theirs = (kind(device, init_scale=64.0, growth_interval=3) for kind in (tt.GradScaler, _Theirs))
+    for scaler in (ours, theirs):
+        _train(scaler, device, steps=4, infinite=(1,))
+    assert ours.state_dict() == theirs.state_dict()
+    swapped = tt.GradScaler(device), _Theirs(device)
+    swapped[0].load_state_dict(theirs.state_dict())
+    swapped[1].load_state_dict(ours.state_dict())
+    results = [_train(scaler, device, steps=3, infinite=()) for scaler in swapped]
+    assert results[0][1] == results[1][1]
+
+
+def test_gradients_count_as_changed(device):
+    (p,) = _parameters(device, [torch.float32])
+    optimizer = torch.optim.SGD([p], 0.1)
+    scaler = tt.GradScaler(device)
+    scaler.scale(torch.zeros((), device=device))
+    p.grad = torch.ones_like(p)
+    before = p.grad._version
+    scaler.unscale_(optimizer)
+    assert p.grad._version > before
+
+
+def test_sparse_gradients():
+    p = torch.nn.Parameter(torch.zeros(4, 2))
+    optimizer = torch.optim.SGD([p], 0.1)
+    scaler = tt.GradScaler("cpu", init_scale=4.0)
+    scaler.scale(torch.zeros(()))
+    p.grad = torch.sparse_coo_tensor([[0, 2, 0]], torch.full((3, 2), 8.0), (4, 2))
+    scaler.unscale_(optimizer)
+    assert p.grad.to_dense().tolist() == [[4, 4], [0, 0], [2, 2], [0, 0]]
+
+
+def test_disabled_and_without_gradients(device):
+    off = tt.GradScaler(device, enabled=False)
+    x = torch.ones(3, device=device)
+    assert off.scale(x) is x and off.get_scale() == 1.0 and off.state_dict() == {}
+    scaler = tt.GradScaler(device)
+    parameters = _parameters(device, [torch.float32])
+    scaler.scale(torch.zeros((), device=device))
+    with pytest.raises(AssertionError, match="No inf checks were recorded"):
+        scaler.step(torch.optim.SGD(parameters, 0.1))

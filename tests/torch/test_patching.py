@@ -1,0 +1,177 @@
+"""patch() and override(): models and code that know nothing of twinops, and parts of what PyTorch's own
+tests hold of these functions."""
+
+import sys
+import types
+
+import pytest
+import torch
+from core import assert_same_bits
+from torch import nn
+
+import twinops.torch as tt
+from twinops.torch import functional as F
+
+NN = torch.nn.functional
+
+
+def _seeded(f, *args):
+    torch.manual_seed(7)
+    return f(*args)
+
+
+def test_names_are_put_in_and_taken_out():
+    before = (NN.softmax, NN.dropout, torch.softmax, torch.Tensor.softmax, torch.amp.GradScaler)
+    report = tt.patch()
+    assert tt.patch() == report  # twice is as good as once
+    assert "torch.nn.functional.softmax" in report.replaced
+    assert any("scaled_dot_product_attention" in line for line in report.left_alone)
+    assert torch.amp.GradScaler is tt.GradScaler and NN.softmax is not before[0]
+    tt.unpatch()
+    assert before == (NN.softmax, NN.dropout, torch.softmax, torch.Tensor.softmax, torch.amp.GradScaler)
+
+
+def test_functions_imported_before_are_told():
+    module = types.ModuleType("somebodys_model")
+    module.my_softmax = NN.softmax
+    sys.modules["somebodys_model"] = module
+    try:
+        with tt.patched() as report:
+            assert any("somebodys_model.my_softmax" in line for line in report.left_alone)
+    finally:
+        del sys.modules["somebodys_model"]
+
+
+@pytest.mark.parametrize("name, call, ours", [
+    ("F.softmax", lambda x: NN.softmax(x, dim=-1), lambda x: F.softmax(x, -1)),
+    ("torch.softmax", lambda x: torch.softmax(x, 1, torch.float64), lambda x: F.softmax(x.double(), 1)),
+    ("method", lambda x: x.log_softmax(0), lambda x: F.log_softmax(x, 0)),
+    ("F.dropout", lambda x: NN.dropout(x, 0.3), lambda x: F.dropout(x, 0.3)),
+    ("torch.dropout", lambda x: torch.dropout(x, 0.3, True), lambda x: F.dropout(x, 0.3)),
+    ("nn.Dropout", nn.Dropout(0.3), lambda x: F.dropout(x, 0.3)),
+    ("nn.Softmax", nn.Softmax(-1), lambda x: F.softmax(x, -1)),
+    ("nn.Dropout1d", nn.Dropout1d(0.3), lambda x: F.dropout1d(x, 0.3)),
+])
+def test_patched_names_compute_by_twinops(name, call, ours, device):
+    x = torch.randn(4, 5, 6, device=device)
+    with tt.patched():
+        given = _seeded(call, x)
+    assert_same_bits(given, _seeded(ours, x))
+
+
+def test_what_is_not_ours_goes_to_pytorch(device):
+    x = torch.randn(4, 5, device=device)
+    with tt.patched():
+        out = torch.empty_like(x)
+        assert torch.softmax(x, -1, out=out) is out
+        with pytest.raises(RuntimeError):
+            NN.softmax(torch.ones(3, dtype=torch.int64, device=device), 0)
+        if device == "cpu":
+            sparse = torch.sparse.softmax(torch.eye(3).to_sparse(), 1)
+            assert sparse.is_sparse
+
+
+def test_a_transformer_of_pytorchs_computes_by_twinops(device):
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).to(device)
+    x = torch.randn(2, 5, 16).to(device)
+
+    def step():
+        y = layer(x)
+        weights = layer.self_attn(y, y, y, need_weights=True)[1]  # attention written out
+        return torch.autograd.grad(weights.square().sum() + y.sum(), layer.linear1.weight)[0]
+
+    with tt.patched(), torch.profiler.profile() as profile:
+        given = _seeded(step)
+    names = {e.key for e in profile.key_averages()}
+    assert {"twinops::softmax", "twinops::dropout", "twinops::dropout_grad"} <= names
+    with tt.patched():
+        assert_same_bits(_seeded(step), given)
+
+
+# ---- override ----------------------------------------------------------------------------------------
+
+
+def test_atens_kernels_are_replaced_and_put_back(device):
+    x = torch.randn(7, 33, device=device).requires_grad_()
+    theirs = torch.softmax(x, -1)
+    with tt.override():
+        y = torch.softmax(x, -1)
+        assert_same_bits(y, F.softmax(x, -1))
+        assert y.grad_fn.name() == "SoftmaxBackward0"  # PyTorch's autograd, our kernels
+        g = torch.randn_like(y)
+        (dx,) = torch.autograd.grad(y, x, g)
+        assert_same_bits(dx, torch.autograd.grad(F.softmax(x, -1), x, g)[0])
+        z = _seeded(NN.dropout, x, 0.3)
+        assert_same_bits(z, _seeded(F.dropout, x, 0.3))
+        (dx,) = torch.autograd.grad(z, x, g)
+        assert_same_bits(dx, torch.autograd.grad(_seeded(F.dropout, x, 0.3), x, g)[0])
+        entropy = NN.cross_entropy(x, torch.arange(7, device=device))
+        expected = NN.nll_loss(F.log_softmax(x, 1), torch.arange(7, device=device))
+        assert_same_bits(entropy, expected)
+    assert_same_bits(torch.softmax(x, -1), theirs)
+
+
+def _shapes():
+    return [(), (1,), (0,), (3, 0), (0, 3), (5,), (3, 4), (2, 3, 4), (2, 3, 4, 5)]
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_facts_of_softmax_under_override(name, device):
+    """What PyTorch's tests hold of it: shapes, types, sums, shifts, gradients, broken inputs."""
+    f = getattr(torch, name)
+    with tt.override():
+        for shape in _shapes():
+            for dim in range(-max(len(shape), 1), max(len(shape), 1)):
+                x = torch.randn(shape, device=device)
+                y = f(x, dim)
+                assert y.shape == x.shape and y.is_contiguous()
+                p = y.exp() if name == "log_softmax" else y
+                if x.numel():
+                    torch.testing.assert_close(p.sum(dim), torch.ones_like(p.sum(dim)))
+        x = torch.randn(3, 5, dtype=torch.float64, device=device, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda x: f(x, 1), x)
+        assert torch.autograd.gradgradcheck(lambda x: f(x, 1), x)
+        assert f(x.half(), 1).dtype == torch.float16
+        if device == "cuda":
+            assert f(x.half(), 1, dtype=torch.float32).dtype == torch.float32
+        with pytest.raises(IndexError, match="Dimension out of range"):
+            f(x, 2)
+        big = torch.tensor([[1e4, -1e4, 1e4], [-1e38, -1e38, -1e38]], device=device)
+        assert f(big, 1).isfinite().all() or name == "log_softmax"
+        nan = f(torch.tensor([[float("nan"), 1.0]], device=device), 1)
+        assert nan.isnan().all()
+        transposed = torch.randn(5, 3, device=device).t()
+        assert_same_bits(f(transposed, 0), f(transposed.contiguous(), 0))
+
+
+def test_facts_of_dropout_under_override(device):
+    """Of nn.Dropout: the share that is kept, the scale, the ends, eval mode, no pattern in place."""
+    with tt.override():
+        x = torch.ones(1000, 10, device=device)
+        for p in (0.2, 0.5, 0.8):
+            y = NN.dropout(x, p)
+            assert abs((y == 0).float().mean().item() - p) < 0.03
+            torch.testing.assert_close(y[y != 0].mean(), torch.tensor(1 / (1 - p), device=device))
+        assert NN.dropout(x, 0.0).equal(x) and (NN.dropout(x, 1.0) == 0).all()
+        assert nn.Dropout(0.5).eval()(x).equal(x)
+        with pytest.raises(ValueError):
+            NN.dropout(x, -0.1)
+        leaf = torch.ones(1000, device=device, requires_grad=True)
+        y = NN.dropout(leaf, 0.5)
+        y.sum().backward()
+        assert_same_bits(leaf.grad, y.detach())
+        out, mask = torch.native_dropout(leaf, 0.5, True)
+        assert mask.dtype == torch.bool and not mask.requires_grad
+        assert_same_bits(out.detach(), mask * 2.0)
+        with torch.inference_mode():
+            assert (NN.dropout(x, 0.5) == 0).any()
+        half = NN.dropout(x.half(), 0.5)
+        assert half.dtype == torch.float16
+
+
+def test_override_under_compile(device):
+    x = torch.randn(8, 16, device=device)
+    with tt.override():
+        compiled = torch.compile(lambda x: torch.softmax(x, -1), backend="eager", fullgraph=True)
+        assert_same_bits(compiled(x), F.softmax(x, -1))
