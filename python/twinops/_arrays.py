@@ -41,10 +41,16 @@ class _Plan:
         self.kind_of, self.numpy = _kinds.kind_of, _kinds.numpy
         self.outputs = _outputs.outputs(name)
         places = {a.name: 3 + i for i, a in enumerate(self.op.arguments)}
-        self.inputs = [(places[a.name], a) for a in self.op.inputs]
+        self.inputs = [(places[a.name], a, a.is_list, a.is_required) for a in self.op.inputs]
         names = [a.name for a in self.op.inputs]
         self.made = [
-            (places[o.name], o, names.index(o.like) if o.like else None) for o in self.outputs
+            (
+                places[o.name],
+                o,
+                names.index(o.like) if o.like else None,
+                o.like and o.shape == "same" and not o.type and not o.is_list,  # just like its input
+            )
+            for o in self.outputs
         ]
         self.blank = [self.op.address, None, None, *[None] * len(self.op.arguments)]
         self.fresh = [
@@ -81,32 +87,33 @@ def call(plan, inputs, asked, attributes, size=None, shape=None, like=None):
     arguments = plan.blank.copy()
     if first is not None:
         arguments[1], arguments[2] = kind.stream(first), kind.scratch(first)
-    for (place, argument), value in zip(plan.inputs, inputs):
+    for (place, argument, is_list, is_required), value in zip(plan.inputs, inputs):
         if value is None:
-            if argument.is_required:
+            if is_required:
                 raise TypeError(f"{plan.op.name}: {argument.name}: expected an array; got None")
-        elif argument.is_list:
+        elif is_list:
             arguments[place] = tuple(plan.kind_of(v).give(v) for v in value)
         else:
             arguments[place] = plan.kind_of(value).give(value)
     results, is_fresh = [], bool(plan.fresh)
-    for (place, output, model), want in zip(plan.made, asked):
-        if want is None:
+    for (place, output, model, is_alike), want in zip(plan.made, asked):
+        if is_alike and isinstance(want, str) and want == "same":
+            made = kind.empty(inputs[model], inputs[model].shape, None)
+            arguments[place] = kind.give(made)
+        elif want is None:
             if output.is_required:
                 raise TypeError(f"{plan.op.name}: {output.name}: cannot be left out")
             made = None
-        elif not isinstance(want, str):
-            made, is_fresh = want, is_fresh and output.is_list
-        elif output.is_list:
-            made = [kind.empty(x, x.shape, None) for x in inputs[model]]
         else:
-            made = _new(kind, output, want, first if model is None else inputs[model], shape, size)
-        if made is not None:
-            results.append(made)
+            if not isinstance(want, str):
+                made, is_fresh = want, is_fresh and output.is_list
+            elif output.is_list:
+                made = [kind.empty(x, x.shape, None) for x in inputs[model]]
+            else:
+                made = _new(kind, output, want, first if model is None else inputs[model], shape, size)
             give = kind.give_output
             arguments[place] = tuple(map(give, made)) if output.is_list else give(made)
-        else:
-            results.append(None)
+        results.append(made)
     if is_fresh:
         for place, value in plan.fresh:
             attributes[place] = value
