@@ -3,9 +3,9 @@
     y, mask = twinops.dropout(x, p=0.1, seed=7)  # of NumPy, CuPy, PyTorch, JAX or any DLPack arrays
 
 Every operator of the table is a function here; `help(twinops.dropout)` describes one, and
-docs/hosts/arrays.md what they have in common. `twinops.jax`, `twinops.paddle` and `twinops.torch` are
-adapters with gradients and programs. `operators()` is the operator table and `version()` the version
-of the library; `python -m twinops` runs the twinops command.
+docs/hosts/arrays.md what they have in common. `twinops.jax`, `twinops.onnx`, `twinops.paddle` and
+`twinops.torch` are the adapters to host frameworks. `operators()` is the operator table and `version()`
+the version of the library; `python -m twinops` runs the twinops command.
 """
 
 from twinops._native import operators, version

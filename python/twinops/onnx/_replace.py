@@ -43,12 +43,12 @@ class _Graph:
     def is_used(self, node, place):
         return place < len(node.output) and node.output[place] in self.used
 
-    def drop(self, node, ratio, training):
-        """Attributes of a dropout: each node draws from a subsequence of its own."""
+    def drop(self, node, ratio, training=None):
+        """Attributes of a dropout: each node draws from a subsequence of its own. The arguments are places
+        of inputs; one without training_mode is always training."""
         attributes = _attributes(node)
         p = self.constant(node, ratio, "ratio", 0.5)
-        is_training = bool(self.constant(node, training, "training_mode", False))
-        if not is_training:
+        if training is not None and not self.constant(node, training, "training_mode", False):
             raise _Left("it is not training: ONNX Runtime takes it out")
         self.drawn += 1
         seed = attributes.get("seed", self.seed)
@@ -144,8 +144,8 @@ def _bias_softmax_dropout(graph, node):
     outputs = {"y": node.output[0]}
     if graph.is_used(node, 2):
         outputs["probabilities"] = node.output[2]
-    attributes = {**graph.drop(node, 2, 99), "training": True}
-    return make_node("softmax_dropout", _names(node, "x", "mask"), outputs, node.name, **attributes)
+    inputs, attributes = _names(node, "x", "mask"), graph.drop(node, 2)
+    return make_node("softmax_dropout", inputs, outputs, node.name, **attributes)
 
 
 _RULES = {
@@ -173,6 +173,17 @@ def _graphs(graph):
                 yield from _graphs(attribute.g)
 
 
+def _remove(graph, constants):
+    """Takes out those of the constants that no node reads any more."""
+    used = {name for g in _graphs(graph) for node in g.node for name in node.input}
+    unused = constants - used - {value.name for value in graph.output}
+    for tensors in (graph.initializer, graph.input):
+        for tensor in [t for t in tensors if t.name in unused]:
+            tensors.remove(tensor)
+    for node in [n for n in graph.node if n.op_type == "Constant" and n.output[0] in unused]:
+        graph.node.remove(node)
+
+
 def replace(model, seed=0, left=None):
     """A copy of an onnx.ModelProto with twinops' nodes in the places of others:
 
@@ -187,16 +198,19 @@ def replace(model, seed=0, left=None):
     replaced = onnx.ModelProto()
     replaced.CopyFrom(model)
     for graph in _graphs(replaced.graph):
-        known = _Graph(replaced, graph, seed)
+        known, constants = _Graph(replaced, graph, seed), set()
         for node in graph.node:
             rule = _RULES.get((node.domain.replace("ai.onnx", ""), node.op_type))
             if rule is None:
                 continue
+            before = set(node.input)
             try:
                 node.CopyFrom(rule(known, node))
+                constants |= before & set(known.constants)
             except _Left as reason:
                 if left is not None:
                     left.append((node.name or node.output[0], str(reason)))
+        _remove(graph, constants)
     if not any(o.domain == DOMAIN for o in replaced.opset_import):
         replaced.opset_import.append(onnx.helper.make_opsetid(DOMAIN, VERSION))
     return replaced

@@ -1,0 +1,169 @@
+"""Every operator of the table as a node of ONNX Runtime: its bits are those of the core called directly,
+on the CPU and, where ONNX Runtime has one, on a GPU; types and shapes; what is refused, and how."""
+
+import core
+import numpy as np
+import onnx
+import pytest
+from graphs import flat, has_cuda, model_of, one_node, session, strict
+from onnx import TensorProto, helper
+from samples import TYPES, sample
+
+import twinops
+import twinops.onnx
+from twinops.onnx import _nodes
+
+NAMES = list(twinops.operators())
+MASKS_ARE_BITS = {"mask": "uint32", "dropout_mask": "uint32"}
+
+
+@pytest.fixture(params=["CPUExecutionProvider", "CUDAExecutionProvider"])
+def provider(request):
+    if request.param.startswith("CUDA") and not has_cuda():
+        pytest.skip("this ONNX Runtime has no CUDA")
+    return request.param
+
+
+def sample_of(op, rng, dtype):
+    s = sample(op, rng, dtype)
+    if dtype != "float64":
+        return s
+    # An attribute of a graph is a float of 32 bits.
+    return s._replace(attributes={k: v for k, v in s.attributes.items() if k != "scale"})
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("op", NAMES)
+def test_an_operator_gives_the_bits_of_the_core(op, dtype, rng, provider):
+    s = sample_of(op, rng, dtype)._replace(asked={})
+    expected = core.run(op, *s)
+    model, feeds = one_node(op, s, expected)
+    results = session(model, provider).run(None, feeds)
+    for ours, theirs in zip(results, flat(op, expected), strict=True):
+        core.assert_same(ours, theirs, op)
+
+
+@pytest.mark.parametrize("op", NAMES)
+def test_shapes_are_inferred(op, rng):
+    s = sample_of(op, rng, "float32")._replace(asked={})
+    model, _ = one_node(op, s, core.run(op, *s))
+    known = {o.name: o.type for o in model.graph.output}
+    del model.graph.output[:]
+    graph = onnx.shape_inference.infer_shapes(model, strict_mode=True).graph
+    found = {v.name: v.type for v in graph.value_info}
+    for name, type in known.items():
+        assert found[name] == type, name
+
+
+@pytest.mark.parametrize("op", NAMES)
+def test_schemas_are_the_table(op):
+    schema, table = onnx.defs.get_schema(op, 1, "twinops"), twinops.operators()[op]
+    assert schema.doc == table.doc
+    assert set(table.attributes) <= set(schema.attributes)
+    assert {a.name for a in table.arguments} <= {p.name for p in [*schema.inputs, *schema.outputs]}
+
+
+def test_inputs_in_the_middle_may_be_left_out(rng, provider):
+    x, lengths = rng.standard_normal([3, 5, 7]).astype("f4"), np.array([7, 2, 5], "i4")
+    node = twinops.onnx.make_node("softmax", {"x": "x", "lengths": "n"}, {"out": "y"})
+    assert list(node.input) == ["x", "", "n"]
+    model = model_of([node], {"x": x, "n": lengths}, {"y": (TensorProto.FLOAT, x.shape)})
+    strict(model)
+    (y,) = session(model, provider).run(None, {"x": x, "n": lengths})
+    core.assert_same(y, core.run("softmax", {"x": x, "lengths": lengths})["out"])
+
+
+def test_outputs_that_nobody_wants_are_not_made(rng, provider):
+    x = rng.standard_normal([3, 41]).astype("f4")
+    node = twinops.onnx.make_node("dropout", {"x": "x"}, {"y": "y"}, seed=3)
+    model = model_of([node], {"x": x}, {"y": (TensorProto.FLOAT, x.shape)})
+    expected = core.run("dropout", {"x": x}, {"seed": 3})["y"]
+    core.assert_same(session(model, provider).run(None, {"x": x})[0], expected)
+
+
+def test_dimensions_may_have_names(rng, provider):
+    node = twinops.onnx.make_node("dropout", {"x": "x"}, {"y": "y", "mask": "m"}, seed=3)
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 7])],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 7]),
+            helper.make_tensor_value_info("m", TensorProto.UINT32, ["words"]),
+        ],
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("twinops", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    strict(model)
+    run = session(model, provider)
+    for rows in (0, 1, 5, 64):
+        x = rng.standard_normal([rows, 7]).astype("f4")
+        expected = core.run("dropout", {"x": x}, {"seed": 3})
+        for ours, theirs in zip(run.run(None, {"x": x}), expected.values(), strict=True):
+            core.assert_same(ours, theirs)
+
+
+def test_advance_goes_on_from_run_to_run(rng, provider):
+    x = rng.standard_normal([3, 41]).astype("f4")  # 124 words are reserved for 123 elements
+    node = twinops.onnx.make_node("dropout", {"x": "x"}, {"y": "y"}, seed=3, offset=8, advance=1)
+    model = model_of([node], {"x": x}, {"y": (TensorProto.FLOAT, x.shape)})
+    for _ in range(2):  # a new session begins again
+        run = session(model, provider)
+        for i in range(3):
+            expected = core.run("dropout", {"x": x}, {"seed": 3, "offset": 8 + 124 * i})["y"]
+            core.assert_same(run.run(None, {"x": x})[0], expected)
+
+
+@pytest.mark.parametrize("rows, columns", [(1, 300_000), (700, 1000), (40_000, 3)])
+def test_work_that_threads_share(rows, columns, rng, provider):
+    x = rng.standard_normal([rows, columns]).astype("f4")
+    node = twinops.onnx.make_node("softmax", {"x": "x"}, {"out": "y"})
+    model = model_of([node], {"x": x}, {"y": (TensorProto.FLOAT, x.shape)})
+    expected = core.run("softmax", {"x": x})["out"]
+    for threads in (1, 2, 5):
+        core.assert_same(session(model, provider, threads).run(None, {"x": x})[0], expected)
+
+
+def test_beside_onnx_runtimes_own_softmax(rng):
+    x = (rng.standard_normal([50, 700]) * 5).astype("f4")
+    for op, theirs in (("softmax", "Softmax"), ("log_softmax", "LogSoftmax")):
+        nodes = [
+            twinops.onnx.make_node(op, {"x": "x"}, {"out": "ours"}),
+            helper.make_node(theirs, ["x"], ["theirs"], axis=-1),
+        ]
+        shapes = {name: (TensorProto.FLOAT, x.shape) for name in ("ours", "theirs")}
+        ours, theirs = session(model_of(nodes, {"x": x}, shapes)).run(None, {"x": x})
+        np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=2e-6)
+
+
+X = np.ones([2, 3], "f4")
+
+
+@pytest.mark.parametrize(
+    "words, node",
+    [
+        ("dropout: p: expected a probability", ("dropout", {"p": 1.5})),
+        ("softmax: axis", ("softmax", {"axis": 4})),
+        ("mode", ("dropout", {"mode": "up"})),
+        ("the attribute k is missing", ("random_projection", {})),
+    ],
+)
+def test_refusals_have_the_operators_message(words, node):
+    op, attributes = node
+    output = _nodes.outputs(op)[0].name
+    made = twinops.onnx.make_node(op, {"x": "x"}, {output: "y"}, **attributes)
+    with pytest.raises(Exception, match=words):
+        session(model_of([made], {"x": X}, {"y": (TensorProto.FLOAT, None)})).run(None, {"x": X})
+
+
+@pytest.mark.parametrize(
+    "words, how",
+    [
+        ("has no input y", ({"y": "a"}, {}, {})),
+        ("has no output x", ({"x": "a"}, {"x": "b"}, {})),
+        ("has no attribute axes", ({"x": "a"}, {"out": "b"}, {"axes": 1})),
+    ],
+)
+def test_nodes_are_refused_when_they_are_made(words, how):
+    with pytest.raises(ValueError, match=words):
+        twinops.onnx.make_node("softmax", how[0], how[1], **how[2])
