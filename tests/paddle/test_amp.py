@@ -146,3 +146,12 @@ def test_a_scaler_that_is_off_does_nothing():
     scaler = tp.GradScaler(enable=False)
     loss = paddle.ones([1])
     assert scaler.scale(loss) is loss and scaler.state_dict() == {}
+
+
+def test_a_sparse_gradient_is_refused_with_a_word_on_what_to_do():
+    embedding = paddle.nn.Embedding(4, 3, sparse=True)
+    optimizer = paddle.optimizer.SGD(0.1, parameters=embedding.parameters())
+    scaler = tp.GradScaler()
+    scaler.scale(embedding(paddle.to_tensor([1])).sum()).backward()
+    with pytest.raises(NotImplementedError, match="sparse.*make the embedding with sparse=False"):
+        scaler.step(optimizer)

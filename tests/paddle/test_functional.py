@@ -306,12 +306,53 @@ def test_bitmask_dropout_gives_its_mask(shape, words):
         ({"axis": 2}, ValueError, "axis value should be"),
         ({"axis": [-1]}, ValueError, "axis value should be"),
         ({"mask": "words"}, ValueError, "mask argument"),
-        ({"inplace": True}, NotImplementedError, "inplace"),
     ],
 )
 def test_dropout_refusals(arguments, error, message):
     with pytest.raises(error, match=message):
         F.dropout(paddle.ones([3, 4]), **arguments)
+
+
+@pytest.mark.parametrize("f", [F.softmax_, lambda x: F.dropout(x, 0.5, inplace=True)])
+def test_in_place(f):
+    x = paddle.to_tensor([[1.0, 2.0, 3.0, 4.0]], stop_gradient=False)
+    paddle.seed(7)
+    expected = F.softmax(x) if f is F.softmax_ else F.dropout(x, 0.5)
+    (expected * expected).sum().backward()
+    gradient = x.grad.numpy()
+    x.clear_gradient()
+    paddle.seed(7)
+    h = x * 1
+    y = f(h)
+    assert y is h and np.array_equal(h.numpy(), expected.numpy())
+    (y * y).sum().backward()
+    assert np.array_equal(x.grad.numpy(), gradient)
+    with pytest.raises(ValueError, match="Leaf Var"):  # as Paddle
+        f(x)
+
+
+def test_p_as_a_tensor():
+    x = paddle.ones([64])
+    paddle.seed(7)
+    expected = F.dropout(x, 0.25).numpy()
+    paddle.seed(7)
+    assert np.array_equal(F.dropout(x, paddle.to_tensor(0.25, "float64")).numpy(), expected)
+    with pytest.raises(ValueError, match="p argument"):
+        F.dropout(x, paddle.to_tensor(1.5))
+
+
+@pytest.mark.parametrize("shape, dtype", [([6], "float32"), ([5, 1], "float32"), ([5, 6], "float64")])
+def test_fused_dropout_add_of_what_does_not_fit_is_paddles_sum(shape, dtype, rng):
+    x, y = tensor(rng.standard_normal([5, 6])), tensor(rng.standard_normal(shape), dtype)
+    ours = F.fused_dropout_add(x, y, 0.5, generator=tp.Generator(3))
+    expected = F.dropout(x, 0.5, generator=tp.Generator(3)) + y
+    assert ours.dtype == expected.dtype and np.array_equal(ours.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("shape", [[8, 9], [4, 8, 9]])
+def test_dropout1d_drops_channels(shape):
+    y = F.dropout1d(paddle.ones(shape), 0.5).numpy()
+    assert (y == y.max(axis=-1, keepdims=True)).all() and 0 < (y == 0).mean() < 1
 
 
 # ---- random projection ---------------------------------------------------------------------------
@@ -349,31 +390,80 @@ def test_layers_are_paddles(rng):
     assert output.shape == x.shape and mask.shape == [4]
 
 
+def owner_and_name(path):
+    *parts, name = path.split(".")[1:]
+    owner = paddle
+    for part in parts:
+        owner = getattr(owner, part)
+    return owner, name
+
+
 def test_patch_and_unpatch():
-    owners = {
-        paddle.nn.functional: ("softmax", "log_softmax", "dropout", "dropout2d", "dropout3d"),
-        paddle.incubate.nn.functional: ("fused_dropout_add",),
-        paddle.incubate: ("softmax_mask_fuse", "softmax_mask_fuse_upper_triangle"),
-        paddle.amp: ("GradScaler",),
-    }
-    before = {(o, n): getattr(o, n) for o, names in owners.items() for n in names}
+    names = tp.patched_names()
+    before = {path: getattr(*owner_and_name(path)) for path in names}
+    taken = {path for path, whose in names.items() if whose == "twinops"}
+    assert len(taken) >= 14 and all(whose.startswith(("twinops", "Paddle: ")) for whose in names.values())
+
+    def replaced():
+        return {path for path, was in before.items() if getattr(*owner_and_name(path)) is not was}
+
     tp.patch()
     try:
         tp.patch()
-        assert all(getattr(o, n) is not was for (o, n), was in before.items())
-        assert paddle.amp.GradScaler is tp.GradScaler
+        assert replaced() == taken
         x = paddle.ones([64])
         paddle.seed(5)
         ours = paddle.nn.Dropout(0.5)(x).numpy()
         paddle.seed(5)
         assert np.array_equal(ours, F.dropout(x, 0.5).numpy())
-        # An alias that only Paddle's function has goes to Paddle's.
-        assert paddle.nn.functional.softmax(input=x).shape == [64]
         attention = paddle.nn.MultiHeadAttention(8, 2, dropout=0.1)
         assert attention(paddle.ones([1, 3, 8])).shape == [1, 3, 8]
     finally:
         tp.unpatch()
-    assert all(getattr(o, n) is was for (o, n), was in before.items())
+    assert not replaced()
     with tp.patched():
-        assert paddle.nn.functional.softmax is not before[paddle.nn.functional, "softmax"]
-    assert paddle.nn.functional.softmax is before[paddle.nn.functional, "softmax"]
+        assert replaced() == taken
+    assert not replaced()
+
+
+def test_every_way_to_a_softmax_is_taken_over(rng):
+    x = tensor(rng.standard_normal([2, 3, 400]))
+    expected = F.softmax(x, 2).numpy()
+    assert not np.array_equal(P.softmax(x, 2).numpy(), expected)  # Paddle's is another
+    with tp.patched():
+        ways = [
+            P.softmax(x, 2),
+            P.softmax(x, axis=2, out=None),
+            P.softmax(input=x, dim=2),
+            P.softmax_(x.clone(), 2),
+            paddle.softmax(x, 2),
+            paddle.softmax(x, dim=2, out=paddle.zeros_like(x)),
+            paddle.special.softmax(x, 2),
+            x.softmax(2),
+            paddle.nn.Softmax(2)(x),
+        ]
+        assert np.array_equal(x.softmax().numpy(), F.softmax(x, 0).numpy())
+        # An argument that only Paddle's has goes to Paddle's.
+        assert not np.array_equal(P.softmax(x, 2, out=paddle.zeros_like(x)).numpy(), expected)
+    for y in ways:
+        assert np.array_equal(y.numpy(), expected)
+
+
+def test_what_a_program_cannot_ask_ours_goes_to_paddles():
+    with tp.patched():
+
+        @paddle.jit.to_static(full_graph=True)
+        def f(x, p):
+            return P.dropout(x, p)
+
+        kept = f(paddle.ones([4096]), paddle.to_tensor(0.25)).numpy() != 0
+    assert 0.65 < kept.mean() < 0.85
+
+
+def test_a_profiler_shows_the_operators(tmp_path):
+    x = tensor(np.ones([8, 8]), grad=True)
+    with paddle.profiler.Profiler(targets=[paddle.profiler.ProfilerTarget.CPU]) as profiler:
+        F.softmax(x).sum().backward()
+    profiler.export(str(tmp_path / "trace.json"), "json")
+    trace = (tmp_path / "trace.json").read_text()
+    assert '"twinops_softmax' in trace and '"twinops_softmax_grad' in trace

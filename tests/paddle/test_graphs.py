@@ -162,6 +162,98 @@ def test_a_saved_program_runs_in_another_process(saved, tmp_path, rng):
     assert np.array_equal(np.load(tmp_path / "y.npy"), net(paddle.to_tensor(x)).numpy())
 
 
+class Dropped(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear = paddle.nn.Linear(8, 8)
+        self.dropout = tp.Dropout(0.5)
+
+    def forward(self, x):
+        return self.dropout(self.linear(x) * 0 + 1)
+
+
+def dropped_function(x):
+    return F.dropout(x, 0.5)
+
+
+def masks(f, n=2):
+    return [f(paddle.ones([4, 8])).numpy() for _ in range(n)]
+
+
+SPEC = [InputSpec([None, 8], "float32")]
+
+
+@pytest.mark.parametrize("given", ["a layer", "a traced layer", "without a spec", "a function"])
+def test_a_network_in_train_mode_is_saved(given, tmp_path):
+    if given == "a function":
+        net = paddle.jit.to_static(dropped_function, full_graph=True, input_spec=SPEC)
+    else:
+        net = Dropped() if given == "a layer" else paddle.jit.to_static(Dropped(), full_graph=True)
+    if given in ("a traced layer", "without a spec"):
+        net(paddle.ones([4, 8]))
+    spec = SPEC if given in ("a layer", "a traced layer") else None
+    paddle.jit.save(net, str(tmp_path / "net"), input_spec=spec)
+    loaded = paddle.jit.load(str(tmp_path / "net"))
+    loaded.train()
+    paddle.seed(3)
+    first, second = masks(loaded)
+    assert set(np.unique(first)) == {0, 2} and not np.array_equal(first, second)
+    paddle.seed(3)
+    assert np.array_equal(masks(loaded)[1], second)
+    if given != "a layer":  # what was traced before goes on as it did
+        paddle.seed(4)
+        first, second = masks(net)
+        paddle.seed(4)
+        assert np.array_equal(masks(net)[1], second) and not np.array_equal(first, second)
+
+
+def test_what_a_program_draws_does_not_depend_on_what_was_traced_before():
+    def draws():
+        paddle.seed(5)
+        return masks(paddle.jit.to_static(Dropped(), full_graph=True))
+
+    first = draws()
+    paddle.jit.to_static(Net(), full_graph=True)(paddle.ones([3, 8]))
+    for a, b in zip(first, draws()):
+        assert np.array_equal(a, b)
+
+
+RESUMED = """
+import sys, numpy as np, paddle, twinops.paddle as tp
+paddle.seed(3)
+net = paddle.nn.Sequential(paddle.nn.Linear(8, 8), tp.Dropout(0.5), paddle.nn.Linear(8, 8), tp.Dropout(0.3))
+traced = paddle.jit.to_static(net, full_graph=True)
+optimizer = paddle.optimizer.SGD(0.1, parameters=net.parameters())
+path, resume = sys.argv[1], sys.argv[2] == "resume"
+if resume:  # other batches were traced before
+    traced(paddle.ones([2, 8]))
+    paddle.jit.to_static(paddle.nn.Sequential(tp.Dropout(0.5)), full_graph=True)(paddle.ones([2, 8]))
+    state = paddle.load(path)
+    net.set_state_dict(state["net"])
+    tp.default_generator().set_state_dict(state["random"])
+for step in range(6):
+    if step == 3 and not resume:
+        paddle.save({"net": net.state_dict(), "random": tp.default_generator().state_dict()}, path)
+    if step < 3 and resume:
+        continue
+    loss = traced(paddle.ones([4, 8])).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.clear_grad()
+    if step >= 3:
+        print("loss", loss.numpy().tobytes().hex())
+"""
+
+
+def test_a_traced_training_is_resumed_to_the_bit(tmp_path):
+    runs = []
+    for how in ("begin", "resume"):
+        command = [sys.executable, "-c", RESUMED, str(tmp_path / "state"), how]
+        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        runs.append([line for line in out.splitlines() if line.startswith("loss")])
+    assert len(runs[0]) == 3 and runs[0] == runs[1]
+
+
 STATIC = """
 import numpy as np, paddle, twinops.paddle as tp
 paddle.enable_static()

@@ -236,3 +236,56 @@ def test_a_seed_for_a_tracker_leaves_programs_alone():
     tracker.add("local", 2002)
     assert np.array_equal(program(x).numpy(), second)
     tracker.reset()
+
+
+def test_paddles_rng_state_carries_ours():
+    @paddle.jit.to_static(full_graph=True)
+    def program(x):
+        return F.dropout(x, 0.5)
+
+    paddle.seed(4)
+    draw(), program(paddle.ones([64]))
+    states = paddle.get_rng_state()
+    expected = draw(), program(paddle.ones([64])).numpy()
+    paddle.set_rng_state(states)
+    assert np.array_equal(draw(), expected[0])
+    assert np.array_equal(program(paddle.ones([64])).numpy(), expected[1])
+    paddle.set_rng_state(list(states))  # one of Paddle's alone
+
+
+@pytest.mark.parametrize("state", [{}, {"seed": 1, "offset": 4}])
+def test_a_dict_that_is_no_state_is_refused(state):
+    paddle.seed(4)
+    before = state_of(tp.default_generator())
+    with pytest.raises(ValueError, match="expected what state_dict"):
+        tp.default_generator().set_state_dict(state)
+    assert state_of(tp.default_generator()) == before
+
+
+class Drawn(paddle.io.Dataset):
+    """Draws in the worker processes of a DataLoader, from a generator that it brings and the default one."""
+
+    def __init__(self):
+        self.mine = tp.Generator(3)
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        x = paddle.ones([64])
+        own = F.dropout(x, 0.5, generator=tp.Generator(i))
+        return F.dropout(x, 0.5, generator=self.mine).numpy(), F.dropout(x, 0.5).numpy(), own.numpy()
+
+
+def test_workers_draw_apart_from_each_other_and_anew_each_epoch():
+    def epochs():
+        np.random.seed(1)  # Paddle takes the seeds of its workers from it
+        loader = paddle.io.DataLoader(Drawn(), batch_size=1, num_workers=2, use_shared_memory=False)
+        batches = [batch for _ in range(2) for batch in loader]
+        return [[tensor.numpy().tobytes() for tensor in batch] for batch in batches]
+
+    first = epochs()
+    assert len(first) == 16
+    for which, different in ((0, 16), (1, 16), (2, 8)):  # a generator made there has its own seed
+        assert len({sample[which] for sample in first}) == different
+    assert epochs() == first

@@ -26,7 +26,7 @@ from twinops.paddle.layers import (  # noqa: E402
     LogSoftmax,
     Softmax,
 )
-from twinops.paddle.patching import patch, patched, unpatch  # noqa: E402
+from twinops.paddle.patching import patch, patched, patched_names, unpatch  # noqa: E402
 
 run = _plugin.run
 
@@ -44,6 +44,7 @@ __all__ = [
     "functional",
     "patch",
     "patched",
+    "patched_names",
     "run",
     "unpatch",
 ]

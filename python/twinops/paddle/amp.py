@@ -19,8 +19,14 @@ def _gradients(optimizer):
         parameters = [p for group in groups for p in group["params"]]
     else:
         parameters = optimizer._parameter_list
-    gradients = (p._grad_ivar() for p in parameters)
-    return [g for g in gradients if g is not None]
+    gradients = [g for g in (p._grad_ivar() for p in parameters) if g is not None]
+    if any(g.is_selected_rows() for g in gradients):
+        names = [p.name for p in parameters if p._grad_ivar() is not None and p._grad_ivar().is_selected_rows()]
+        raise NotImplementedError(
+            f"the gradient of {names[0]} is sparse, which twinops' GradScaler does not unscale: make the "
+            "embedding with sparse=False, or use paddle.amp.GradScaler for this optimizer"
+        )
+    return gradients
 
 
 class GradScaler(_PaddleGradScaler):

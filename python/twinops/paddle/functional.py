@@ -84,6 +84,25 @@ def softmax(
     return _softmax("softmax", x, axis, dtype, mask, lengths, masked_rows=masked_rows, **masks)
 
 
+def _written_into(x, y):
+    """x, which becomes y: a new value, with y's history."""
+    if not paddle.in_dynamic_mode():
+        return y
+    if paddle.is_grad_enabled() and x.is_leaf and not x.stop_gradient:
+        raise ValueError(
+            f"Leaf Var ({x.name}) that doesn't stop gradient can't use inplace strategy: y = f(x)"
+        )
+    return paddle.assign(y, x)
+
+
+@unified
+def softmax_(x, axis=-1, dtype=None, name=None):
+    """paddle.nn.functional.softmax_: softmax whose result is written into x, too, which is returned. With
+    `dtype` it is written into x converted."""
+    y = softmax(x, axis, dtype)
+    return y if dtype is not None else _written_into(x, y)
+
+
 @unified
 def log_softmax(
     x,
@@ -151,8 +170,21 @@ def softmax_dropout(
 # ---- dropout -------------------------------------------------------------------------------------
 
 
+class LeftToPaddle(TypeError):
+    """What Paddle's function takes and ours does not: patch() gives it to Paddle's."""
+
+
+def _probability(p):
+    """p as a number; a tensor of one element is read."""
+    if isinstance(p, paddle.Tensor):
+        return p.item()
+    if isinstance(p, paddle.pir.Value):
+        raise LeftToPaddle("p argument should be a number in a program; got a tensor")
+    return p
+
+
 def _check_dropout(p, mode):
-    if not isinstance(p, numbers.Real) or isinstance(p, bool):
+    if type(p) is not float and (not isinstance(p, numbers.Real) or isinstance(p, bool)):
         raise TypeError(f"p argument should be a number; got {type(p).__name__}")
     if not 0 <= p <= 1:
         raise ValueError(f"p argument should between 0 and 1; got {p}")
@@ -178,12 +210,14 @@ def _shared_axes(x, axis):
 
 def _words(x, shared):
     """Words that a call draws: a multiple of 4. Unknown sizes are a program's, which counts anew."""
-    draws = math.prod(max(n, 0) for i, n in enumerate(x.shape) if i not in shared)
+    shape = x.shape if not shared else [n for i, n in enumerate(x.shape) if i not in shared]
+    draws = max(math.prod(shape), 0)
     return (draws + 3) // 4 * 4
 
 
 def _random_arguments(x, p, axis, training, mode, generator):
     """What every operator of the family is given to drop elements of x: (inputs, attributes)."""
+    p = _probability(p)
     _check_dropout(p, mode)
     shared = _shared_axes(x, axis)
     attributes = {
@@ -222,11 +256,11 @@ def dropout(
     """paddle.nn.functional.dropout: drops elements with probability p and scales those that are kept.
 
     x: floating.
-    p: 0 to 1, else ValueError; no number, TypeError.
+    p: 0 to 1, else ValueError; no number, TypeError. Outside programs it may be a tensor of one element.
     axis: Paddle's: elements are dropped apart along these axes and together along the others; None:
         every element by itself.
     training: outside training nothing is dropped.
-    inplace: True raises NotImplementedError.
+    inplace: in dygraph the result is written into x, too, which is returned.
     mode: "upscale_in_train": kept elements are multiplied with 1 / (1 - p) in training;
         "downscale_in_infer": all elements are multiplied with 1 - p outside training.
     generator, mask: see the top of this module.
@@ -236,9 +270,8 @@ def dropout(
     """
     if isinstance(inplace, str):  # before Paddle 3.3 `mode` stood in this place
         inplace, mode = False, inplace
-    if inplace:
-        raise NotImplementedError("twinops' dropout has no inplace: use y = dropout(x)")
-    return _drop("dropout", {"x": x}, p, axis, training, mode, generator, mask)[0]
+    y = _drop("dropout", {"x": x}, p, axis, training, mode, generator, mask)[0]
+    return _written_into(x, y) if inplace else y
 
 
 def _channel_axes(x, data_format, rank, formats):
@@ -249,6 +282,20 @@ def _channel_axes(x, data_format, rank, formats):
             f"Attr(data_format) should be {' or '.join(map(repr, formats))}; got {data_format!r}"
         )
     return [0, 1] if data_format.startswith("NC") else [0, rank - 1]
+
+
+@unified
+def dropout1d(input, p=0.5, training=True, inplace=False, *, generator=None):
+    """paddle.nn.functional.dropout1d: whole channels are dropped.
+
+    input: floating, of three dimensions (batch, channel, length) or two (channel, length), else
+        RuntimeError.
+    p, training, generator: dropout's. inplace: ignored, as Paddle's.
+    """
+    if input.ndim not in (2, 3):
+        raise RuntimeError(f"dropout1d expects 2D or 3D input, got {input.ndim}D")
+    axes = [0, 1] if input.ndim == 3 else [0]
+    return dropout(input, p, axes, training, generator=generator, mask=None)
 
 
 @unified
@@ -282,7 +329,10 @@ def fused_dropout_add(
     x, y, p=0.5, training=True, mode="upscale_in_train", name=None, *, generator=None, mask="bits"
 ):
     """paddle.incubate.nn.functional.fused_dropout_add: dropout(x) + y in one pass; y has the shape and
-    type of x. The other arguments are dropout's. Paddle's runs on a GPU only."""
+    type of x, else the sum is Paddle's: it broadcasts and chooses the type. The other arguments are
+    dropout's. Paddle's runs on a GPU only."""
+    if list(x.shape) != list(y.shape) or x.dtype != y.dtype:
+        return dropout(x, p, None, training, mode=mode, generator=generator, mask=mask) + y
     return bias_dropout_residual(x, None, y, p, training, mode, generator=generator, mask=mask)
 
 

@@ -6,11 +6,13 @@ every call moves it on by what it reserves. Under `fleet`'s RNG tracker Paddle s
 seeds, so there is an offset for each seed.
 
 A program (to_static, static graph) is made once and run many times: it reads seed and offset from
-tensors and moves the offset on itself. Each place in a program has a subsequence of its own, and
+tensors and moves the offset on itself. The places of a program have the subsequences 1, 2, ..., and
 eager calls have subsequence 0, so that no two of them share words.
 """
 
+import contextlib
 import functools
+import os
 import sys
 import threading
 import weakref
@@ -30,12 +32,16 @@ def signed(value):
     return value - _WORD if value >= _WORD // 2 else value
 
 
+_cpu_generator = core.default_cpu_generator()
+
+
 def _paddle_seed():
     """The seed of the generator that Paddle uses now."""
-    place = paddle.framework._current_expected_place()
-    if isinstance(place, core.CUDAPlace):
-        return core.default_cuda_generator(place.get_device_id()).initial_seed()
-    return core.default_cpu_generator().initial_seed()
+    if paddle.is_compiled_with_cuda():
+        place = paddle.framework._current_expected_place()
+        if isinstance(place, core.CUDAPlace):
+            return core.default_cuda_generator(place.get_device_id()).initial_seed()
+    return _cpu_generator.initial_seed()
 
 
 _generators = weakref.WeakSet()  # all of this process: recomputation puts each back
@@ -50,7 +56,6 @@ class Generator:
     def __init__(self, seed=None):
         self._follows = seed is None
         self._streams = {}  # Paddle's seed -> [seed, offset]
-        self._places = 0  # places in programs so far
         if seed is not None:
             self._streams[None] = [seed % _WORD, 0]
         self._begin()
@@ -58,6 +63,8 @@ class Generator:
     def _begin(self):
         self._tensors = None
         self._lock = threading.Lock()
+        self._places = weakref.WeakKeyDictionary()  # program -> places in it so far
+        self._process = os.getpid()
         with _generators_lock:
             _generators.add(self)
         self._make_tensors()
@@ -70,10 +77,10 @@ class Generator:
         return super().__reduce_ex__(protocol)
 
     def __getstate__(self):
-        return self._follows, self._places, self.get_state(), self._program_offset()
+        return self._follows, self.get_state(), self._program_offset()
 
     def __setstate__(self, state):
-        self._follows, self._places, streams, offset = state
+        self._follows, streams, offset = state
         self._streams = {key: list(stream) for key, stream in streams.items()}
         self._begin()
         self._set_tensors(self._stream()[0], offset)
@@ -103,14 +110,27 @@ class Generator:
     def random_arguments(self, words):
         """What an operator that draws `words` words is to be given: (inputs, attributes)."""
         if paddle.in_dynamic_mode():
-            self._make_tensors()
+            if self._tensors is None:
+                self._make_tensors()
             seed, offset = self.reserve(words)
+            if self._process != os.getpid() and not self._follows:
+                return {}, {"seed": seed, "offset": offset, "subsequence": _of_this_worker()}
             return {}, {"seed": seed, "offset": offset}
-        self._places += 1
+        place = {"subsequence": self._next_place()}
+        if _saving.program:
+            # A program in a file has no state of this process: Paddle's generator gives it a seed.
+            words = paddle.randint(0, (1 << 31) - 1, [2], "int64")
+            return {"seed_tensor": words[:1] * (1 << 16) * (1 << 15) + words[1:]}, place
         seed, offset = self._program_tensors()
         start = paddle.assign(offset)  # a copy: the backward pass may read it after the next move
         paddle.assign(start + _PROGRAM_STEP, offset)
-        return {"seed_tensor": seed, "offset_tensor": start}, {"subsequence": self._places}
+        return {"seed_tensor": seed, "offset_tensor": start}, place
+
+    def _next_place(self):
+        """Counted in each program, so that what a program draws does not depend on others."""
+        program = paddle.static.default_main_program()
+        self._places[program] = self._places.get(program, 0) + 1
+        return self._places[program]
 
     def state_dict(self):
         """For `paddle.save`, with model and optimizer."""
@@ -121,6 +141,12 @@ class Generator:
 
     def set_state_dict(self, state):
         """Goes on where the generator stood that `state` is of."""
+        missing = {"seed", "offset", "streams", "program_offset"} - set(state)
+        if missing:
+            raise ValueError(
+                f"expected what state_dict() of a twinops generator gives; {sorted(missing)[0]!r} is "
+                f"not in the dict, which has {sorted(map(str, state))}"
+            )
         self._streams.update({key: list(stream) for key, *stream in state["streams"]})
         self._stream()[:] = [state["seed"], state["offset"]]
         self._set_tensors(state["seed"], state["program_offset"])
@@ -134,6 +160,16 @@ class Generator:
         """Goes back to where get_state() was called."""
         with self._lock:
             self._streams = {key: list(stream) for key, stream in state.items()}
+
+    def _snapshot(self):
+        """All of the state, without waiting for a device."""
+        return self.get_state(), [t.clone() for t in self._tensors or ()]
+
+    def _restore(self, snapshot):
+        streams, tensors = snapshot
+        self.set_state(streams)
+        for tensor, value in zip(self._tensors or (), tensors):
+            tensor.set_value(value)
 
     def _stream(self):
         key = _paddle_seed() if self._follows else None
@@ -181,6 +217,20 @@ class Generator:
         return seed, offset
 
 
+class _Saving(threading.local):
+    program = False  # whether paddle.jit.save is tracing in this thread
+
+
+_saving = _Saving()
+
+
+def _of_this_worker():
+    """The subsequence of a DataLoader's worker process for generators that it has from its parent:
+    another one for each worker and each epoch. 0 in other processes."""
+    worker = paddle.io.get_worker_info()
+    return 0 if worker is None else signed(worker.seed + worker.id)
+
+
 @functools.cache
 def default_generator():
     """The generator of all calls that name none. It follows `paddle.seed`."""
@@ -224,8 +274,8 @@ def _follow_trackers():
 
 
 def _follow_recomputation():
-    """fleet.utils.recompute keeps the state of random generators, and of one that registers: here of
-    all of ours, because a layer may have one of its own."""
+    """fleet.utils.recompute keeps what paddle.get_rng_state gives, and the state of one that registers:
+    here of all generators but the default one, because a layer may have one of its own."""
     import paddle.distributed.fleet.recompute.recompute  # a module, hidden by a function of its name
 
     module = sys.modules["paddle.distributed.fleet.recompute.recompute"]
@@ -234,7 +284,7 @@ def _follow_recomputation():
 
     def get_state(*args):
         with _generators_lock:
-            generators = list(_generators)
+            generators = [g for g in _generators if g is not default_generator()]
         return [(g, g.get_state()) for g in generators], get(*args) if get else None
 
     def set_state(state):
@@ -247,7 +297,92 @@ def _follow_recomputation():
     manager.custom_set_state_func = set_state
 
 
+class _States(list):
+    """What paddle.get_rng_state gives, with the state of the default generator."""
+
+    twinops = None
+
+
+def _follow_rng_state():
+    """paddle.get_rng_state and paddle.set_rng_state carry the default generator's state, and so do those
+    of CUDA's generators."""
+    from paddle.framework import random as module
+
+    def getting(original):
+        @functools.wraps(original)
+        def get(*args, **kwargs):
+            states = _States(original(*args, **kwargs))
+            states.twinops = default_generator()._snapshot()
+            return states
+
+        return get
+
+    def setting(original):
+        @functools.wraps(original)
+        def set(state_list, *args, **kwargs):
+            result = original(state_list, *args, **kwargs)
+            if getattr(state_list, "twinops", None) is not None:
+                default_generator()._restore(state_list.twinops)
+            return result
+
+        return set
+
+    for which in ("rng_state", "cuda_rng_state"):
+        for name, follow in (("get_" + which, getting), ("set_" + which, setting)):
+            original = getattr(module, name)
+            ours = follow(original)
+            for owner in (paddle, paddle.framework, module):
+                if getattr(owner, name, None) is original:
+                    setattr(owner, name, ours)
+
+
+@contextlib.contextmanager
+def _traced_anew(functions):
+    """Their programs of before are put aside: they read the state of this process."""
+    caches = [(f, f._program_cache) for f in functions if hasattr(f, "_program_cache")]
+    for function, cache in caches:
+        function._program_cache = type(cache)()
+    _saving.program = True
+    try:
+        yield
+    finally:
+        _saving.program = False
+        for function, cache in caches:
+            function._program_cache = cache
+
+
+def _specification(function):
+    """What paddle.jit.save takes if it is told nothing: the inputs that were traced last."""
+    if not getattr(function, "_program_cache", None) or function._function_spec.input_spec:
+        return None
+    inputs = function.concrete_program.inputs
+    return [
+        paddle.static.InputSpec(value.shape, value.dtype) if hasattr(value, "dtype") else value
+        for value in inputs
+        if not isinstance(value, paddle.nn.Layer)
+    ]
+
+
+def _follow_save():
+    """paddle.jit.save writes programs that draw without the state of this process."""
+    original = paddle.jit.save
+
+    @functools.wraps(original)
+    def save(layer, path, input_spec=None, **configs):
+        functions = [layer, *(getattr(layer, n, None) for n in ("forward", *vars(type(layer))))]
+        if input_spec is None:
+            input_spec = _specification(getattr(layer, "forward", layer))
+        with _traced_anew(functions):
+            return original(layer, path, input_spec, **configs)
+
+    for owner in (paddle.jit, sys.modules["paddle.jit.api"]):
+        if getattr(owner, "save", None) is original:
+            owner.save = save
+
+
 _follow_paddle_seed()
 _follow_trackers()
 _follow_recomputation()
+_follow_rng_state()
+_follow_save()
 default_generator()
