@@ -279,19 +279,23 @@ def softmax_dropout(
 
 
 def philox_words(key, shape, *, spec=None, **attributes):
-    """Random uint32 of a shape: those that dropout of this shape draws. Attributes are the operator's:
-    subsequence, offset, layout, ..."""
+    """The random 32-bit words that the elements of an array draw (Philox4x32-10 as cuRAND uses it), uint32
+    of the given shape. Attributes are the operator's, by name: subsequence, offset, layout, period,
+    shared_axes. docs/operators/philox_words.md"""
     return _draw("philox_words", key, {}, attributes, {}, spec, shape=tuple(shape))["words"]
 
 
 def uniform(key, shape, *, spec=None, **attributes):
-    """Random float32 in (0, 1] of a shape, the numbers of curand_uniform; the rest is philox_words'."""
+    """Uniform random numbers, float32 of the given shape: in (0, 1] with the bits of curand_uniform, or
+    with layout="triton" in [0, 1) with those of tl.rand. The arguments are philox_words'.
+    docs/operators/uniform.md"""
     return _draw("uniform", key, {}, attributes, {}, spec, shape=tuple(shape))["out"]
 
 
 def random_projection(key, x, k, s=3.0, **attributes):
-    """The rows of x, its last axis, in k dimensions, their distances kept: x times a sparse matrix that is
-    drawn from the key as it is used. The same key is the same matrix."""
+    """sqrt(s / k) * x @ R: the rows of x, [..., columns], in k dimensions, distances kept in the mean. R,
+    [columns, k] of +1, 0 and -1, one entry in s (1 to 2^31) not 0, is drawn from the key as it is used;
+    the same key is the same matrix. Returns [..., k] of x's type. docs/operators/random_projection.md"""
     outputs = _draw("random_projection", key, {"x": jnp.asarray(x)}, {"s": s, **attributes}, {}, size=k)
     return outputs["y"]
 
@@ -315,8 +319,13 @@ def check_finite_and_unscale(tree, scale, check="output"):
 
 
 def update_loss_scaling(tree, found_inf, scale, good_steps, bad_steps, **attributes):
-    """A step of dynamic loss scaling: (tree, or zeros if found_inf; scale, good_steps, bad_steps). The
-    attributes are the operator's: incr_every_n_steps, incr_ratio, ..."""
+    """Takes one step of dynamic loss scaling: (tree, or zeros if found_inf; scale, good_steps, bad_steps).
+
+    tree: floating arrays. found_inf: bool, uint8 or float32; scale: float32 or float64; good_steps and
+    bad_steps: int32, steps in a row, finite and not finite; each of one element. Attributes, with their
+    defaults: incr_every_n_steps (1000), decr_every_n_nan_or_inf (2), incr_ratio (2.0), decr_ratio (0.5),
+    stop_update (False). docs/operators/update_loss_scaling.md
+    """
     leaves, structure = jax.tree.flatten(tree)
     state = {"scale": scale, "good_steps": good_steps, "bad_steps": bad_steps}
     over = (("out", "x"), *((f"{name}_out", name) for name in state))

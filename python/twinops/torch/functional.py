@@ -1,16 +1,30 @@
-"""PyTorch's functions, computed by twinops: names, defaults and refusals are PyTorch's.
+"""PyTorch's functions, computed by twinops: where PyTorch has a function, its names, defaults and
+refusals are PyTorch's.
 
-What a function takes beyond PyTorch's arguments is by keyword only.
+"Floating" below means float16, bfloat16, float32 or float64; tensors may have any shape and strides.
+Results have the same bits on every CPU and GPU; docs/numerics.md has the arithmetic, and the page of
+each operator in docs/operators/ its formula and refusals. What the library refuses is a RuntimeError
+with its message; nothing has been written then. What a function takes beyond PyTorch's arguments is by
+keyword only.
 
-Of the softmax family, of v = scale * x + mask: `mask`, broadcast to x: floating, it is added, or,
-bool or uint8, not 0 means masked out; `lengths` (int32 or int64, x's first dimensions): how many
-elements of a row count; `causal`: row i sees columns 0 to i + `causal_offset`; `masked_rows`: what a
-row that is masked out throughout gives, "nan" (as PyTorch) or "zeros".
+The softmax family takes softmax of v = scale * x + mask:
 
-Of the dropout family: `generator`, a torch.Generator, is drawn from instead of PyTorch's default CPU
-generator; `mask` says what the backward pass reads: None, the mask is drawn again; "bits", an eighth
-of a byte an element is kept; or "bytes". `global_shape` and `start`, tuples: the tensor is a part of
-a larger one, and drops what the whole would drop there.
+mask: broadcast to the shape of x. bool or uint8: an element that is not 0 is masked out
+    (scaled_dot_product_attention means the opposite). Floating: added; -infinity masks out; another
+    type than x's or float32 is converted to x's.
+lengths: int32 or int64, in the shape of x's first dimensions, one or more of those before dim: how
+    many elements of a row count, from its first on.
+scale: a finite number, rounded to float32 unless x is float64.
+causal: row i sees columns 0 to i + causal_offset only; for rows along the last dimension.
+masked_rows: what a row gives that is masked out throughout: "nan", as PyTorch, or "zeros".
+
+The dropout family:
+
+generator: a torch.Generator to draw the seed from; None: PyTorch's default CPU generator.
+mask: what the backward pass reads. None: the mask is not stored but drawn again; "bits": it is stored,
+    an eighth of a byte an element; "bytes": a byte an element.
+global_shape, start: tuples, where the tensor is a part of a larger one: the shape of the whole, and the
+    index of the tensor's first element in it. It drops what the whole would drop there.
 """
 
 import torch
@@ -102,7 +116,8 @@ def softmax(
     causal_offset=0,
     masked_rows="nan",
 ):
-    """torch.nn.functional.softmax."""
+    """torch.nn.functional.softmax: exp(v) / sum(exp(v)) along `dim`, of a floating input. dtype: x is
+    cast to it first; None: it is not. Returns the shape of input. docs/operators/softmax.md"""
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("softmax", input.dim(), _stacklevel)
     attributes = _row_masks(scale, causal, causal_offset, masked_rows)
@@ -122,7 +137,8 @@ def log_softmax(
     causal_offset=0,
     masked_rows="nan",
 ):
-    """torch.nn.functional.log_softmax."""
+    """torch.nn.functional.log_softmax: v - log(sum(exp(v))) along `dim`, of a floating input; dtype as of
+    softmax. Returns the shape of input. docs/operators/log_softmax.md"""
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("log_softmax", input.dim(), _stacklevel)
     attributes = _row_masks(scale, causal, causal_offset, masked_rows)
@@ -130,7 +146,7 @@ def log_softmax(
 
 
 def softmin(input, dim=None, _stacklevel=3, dtype=None):
-    """torch.nn.functional.softmin: softmax of -x."""
+    """torch.nn.functional.softmin: softmax of -input, whose negation is exact."""
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("softmin", input.dim(), _stacklevel)
     return softmax(input, dim, dtype=dtype, scale=-1.0)
@@ -199,7 +215,11 @@ def dropout(
     global_shape=None,
     start=None,
 ):
-    """torch.nn.functional.dropout. In place nothing is kept for the backward pass, whatever `mask`."""
+    """torch.nn.functional.dropout: an element of the floating input is dropped, +0, with probability p
+    (0 to 1, else ValueError); the others are multiplied with 1 / (1 - p). Outside training the input
+    comes back. inplace: the input is written over, and the mask is drawn again for the gradient,
+    whatever `mask`. Which elements are dropped is a function of seed, offset and the element's index
+    alone: docs/same-mask-everywhere.md. docs/operators/dropout.md"""
     return _dropout(input, p, training, inplace, generator, mask, global_shape, start)
 
 
@@ -221,13 +241,13 @@ def _channels(name, x, p, training, inplace, generator, ranks):
 
 
 def dropout1d(input, p=0.5, training=True, inplace=False, *, generator=None):
-    """torch.nn.functional.dropout1d: whole channels of (N, C, L) or (C, L) are dropped."""
+    """torch.nn.functional.dropout1d: drops whole channels of (N, C, L) or (C, L)."""
     return _channels("dropout1d", input, p, training, inplace, generator, (2, 3))
 
 
 def dropout2d(input, p=0.5, training=True, inplace=False, *, generator=None):
-    """torch.nn.functional.dropout2d: whole channels of (N, C, H, W) are dropped. As in PyTorch, an
-    input of three dimensions is (N, C, L)."""
+    """torch.nn.functional.dropout2d: drops whole channels of (N, C, H, W). As in PyTorch, an input of
+    three dimensions is (N, C, L)."""
     _check_p(p)
     if input.dim() == 3:
         return dropout1d(input, p, training, inplace, generator=generator)
@@ -237,13 +257,14 @@ def dropout2d(input, p=0.5, training=True, inplace=False, *, generator=None):
 
 
 def dropout3d(input, p=0.5, training=True, inplace=False, *, generator=None):
-    """torch.nn.functional.dropout3d: whole channels of (N, C, D, H, W) or (C, D, H, W) are dropped."""
+    """torch.nn.functional.dropout3d: drops whole channels of (N, C, D, H, W) or (C, D, H, W)."""
     return _channels("dropout3d", input, p, training, inplace, generator, (4, 5))
 
 
 def bitmask_dropout(input, p=0.5, training=True, *, generator=None, global_shape=None, start=None):
-    """Dropout that gives its mask too: (y, mask). The mask is int32 of ceil(n / 32) elements: element
-    e is bit e % 32 of word e // 32, 1 = kept."""
+    """Dropout that returns its mask too, as ONNX Runtime's BitmaskDropout: (y, mask). The mask is int32
+    of shape [ceil(n / 32)]: element e is bit e % 32 of word e // 32, counted from the lowest bit,
+    1 = kept; bits beyond the last element are 0. The other arguments are dropout's."""
     _check_p(p)
     if _draws(input, p, training):
         attributes, seed_tensor = _random_arguments(input, p, generator, global_shape, start)
@@ -264,8 +285,13 @@ def bias_dropout_residual(
     global_shape=None,
     start=None,
 ):
-    """dropout(input + bias) + residual in one pass. bias: of the last dimension's shape or of
-    input's; residual: of input's shape."""
+    """dropout(input + bias) + residual in one pass; each sum is rounded once.
+
+    input: floating.
+    bias: None, or a tensor of the type of input, of shape [input.shape[-1]] or the shape of input.
+    residual: None, or a tensor of the shape and type of input.
+    The other arguments are dropout's. docs/operators/bias_dropout_residual.md
+    """
     _check_p(p)
     mask_type = _mask_type(mask)
     if sharding.is_sharded(input):
@@ -311,9 +337,14 @@ def softmax_dropout(
     global_shape=None,
     start=None,
 ):
-    """dropout(softmax(input)) in one pass, bit for bit: what attention does with its scores. `mask`,
-    `lengths` and the rest are softmax's; `dropout_mask` is dropout's `mask`. A mask that wants a
-    gradient is taken by softmax and dropout one after the other."""
+    """dropout(softmax(input)), with the bits of the two one after the other: what attention does with
+    its scores.
+
+    input, dim, dtype, mask, lengths, scale, causal, causal_offset, masked_rows: softmax's. For a mask
+        that wants a gradient, softmax and dropout are called one after the other.
+    p, training, generator, global_shape, start: dropout's; dropout_mask: its `mask`.
+    docs/operators/softmax_dropout.md
+    """
     _check_p(p)
     _check_dim(input, dim)
     masks = _row_masks(scale, causal, causal_offset, masked_rows)
@@ -355,19 +386,37 @@ def signed(word):
 
 
 def philox_words(size, seed, offset=0, *, device=None, **attributes):
-    """Random 32-bit words, as int32: those that `dropout` of this size draws. Attributes are the
-    operator's: subsequence, layout, ..."""
+    """The random 32-bit words that the elements of a tensor draw (Philox4x32-10 as cuRAND uses it).
+
+    size: the shape of the tensor that is returned: int32, with the bits of the words.
+    seed: an integer of 64 bits.
+    offset: words of the sequence to skip; a multiple of 4.
+    device: where; None: PyTorch's default.
+    attributes: the operator's others by name, as subsequence, layout, period, global_shape, start,
+        shared_axes. docs/operators/philox_words.md
+    """
     return _fill("philox_words", size, seed, offset, device, attributes)
 
 
 def uniform(size, seed, offset=0, *, device=None, **attributes):
-    """Random float32 in (0, 1], the numbers of curand_uniform."""
+    """Uniform random numbers, float32 of the given size: in (0, 1] with the bits of curand_uniform, or
+    with layout="triton" in [0, 1) with those of tl.rand. The arguments are philox_words'.
+    docs/operators/uniform.md"""
     return _fill("uniform", size, seed, offset, device, attributes)
 
 
 def random_projection(input, k, seed, s=3.0, **attributes):
-    """The rows of input, its last axis, in k dimensions, their distances kept: input times a sparse
-    matrix that is drawn from the seed as it is used. The same seed is the same matrix."""
+    """sqrt(s / k) * input @ R: the rows of input in k dimensions, distances kept in the mean. R,
+    [columns, k] of +1, 0 and -1, is drawn from the seed as it is used; the same seed is the same matrix.
+
+    input: floating, [..., columns].
+    k: columns of the result, 1 or more.
+    seed: an integer of 64 bits.
+    s: one entry of R in s is not 0; 1 to 2^31.
+    attributes: subsequence, offset, element_offset, as of philox_words.
+
+    Returns [..., k] of the type of input. docs/operators/random_projection.md
+    """
     return ops.random_projection(input, k=k, seed=signed(seed), s=s, **attributes)
 
 
@@ -376,14 +425,30 @@ def random_projection(input, k, seed, s=3.0, **attributes):
 
 @torch.no_grad()
 def check_finite_and_unscale_(tensors, scale, found_inf, check="output", reset=False):
-    """Multiplies every tensor of a list with 1 / scale, in place; found_inf (one element: bool, uint8
-    or float32) becomes 1 if a value is not finite. The list may mix types."""
+    """Multiplies every tensor of a list with 1 / scale, in place, and looks for values that are not
+    finite.
+
+    tensors: floating, any number, shapes and mix of types, on one device.
+    scale: float32 or float64, one element, on that device.
+    found_inf: bool, uint8 or float32, one element, there too; becomes 1 if a value is not finite.
+    check: which values must be finite: "output", those that are stored, or "input", those that are
+        read, as PyTorch's GradScaler tests.
+    reset: True: found_inf becomes 0 if all are; False: it is left alone then.
+    docs/operators/check_finite_and_unscale.md
+    """
     ops.check_finite_and_unscale_(list(tensors), scale, found_inf, check=check, reset=reset)
 
 
 @torch.no_grad()
 def update_loss_scaling_(tensors, found_inf, scale, good_steps, bad_steps, **attributes):
-    """A step of dynamic loss scaling, in place: the scale, the two counts (int32) and, if something
-    was found, the tensors, which become 0."""
+    """Takes one step of dynamic loss scaling, in place.
+
+    tensors: floating; they become 0 if found_inf is not 0.
+    found_inf: bool, uint8 or float32, one element.
+    scale: float32 or float64, one element.
+    good_steps, bad_steps: int32, one element: steps in a row, finite and not finite.
+    attributes: incr_every_n_steps (1000), decr_every_n_nan_or_inf (2), incr_ratio (2.0), decr_ratio
+        (0.5), stop_update (False): docs/operators/update_loss_scaling.md
+    """
     ops.update_loss_scaling_(list(tensors), found_inf, scale, good_steps, bad_steps, **attributes)
 
