@@ -97,13 +97,13 @@ TWINOPS_INLINE int padded(int n) {
   return p;
 }
 
-// The n elements of x from `first` on as a contiguous run: where they are, or copied to `room`.
+// The n elements of x from `first` on as a contiguous run: where they are, or copied to `buffer`.
 template <class T, class Isa>
-TWINOPS_INLINE const T* dense_run(RowView<const T, Isa> x, std::int64_t first, int n, T* room) {
+TWINOPS_INLINE const T* dense_run(RowView<const T, Isa> x, std::int64_t first, int n, T* buffer) {
   const T* const from = x.data + first * x.step;
   if (x.step == 1) return from;
-  for (int j = 0; j < n; ++j) room[j] = from[j * x.step];
-  return room;
+  for (int j = 0; j < n; ++j) buffer[j] = from[j * x.step];
+  return buffer;
 }
 
 // Calls f(j, vector) for the n elements of x from `first` on, with `pad` in the places up to

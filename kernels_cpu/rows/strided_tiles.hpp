@@ -30,16 +30,16 @@ TWINOPS_INLINE bool lie_side_by_side(const Rows<N>& rows) {
   return true;
 }
 
-// Takes all rows by tiles. room: how many elements of a tile's chunk fit the kernel's buffer.
+// Takes all rows by tiles. capacity: how many elements of a tile's chunk fit the kernel's buffer.
 template <class Kernel, int N>
-void for_each_tile(const Kernel& kernel, Execution& execution, const Rows<N>& rows, int room) {
+void for_each_tile(const Kernel& kernel, Execution& execution, const Rows<N>& rows, int capacity) {
   constexpr int kLanes = Kernel::V::kLanes;
   const std::int64_t neighbours = neighbours_of(rows), runs = rows.rows / neighbours;
   const std::int64_t deep = rows.length < kFoldChunk ? rows.length : kFoldChunk;
   const std::int64_t enough = 4 * std::int64_t{thread_count(execution)};
   std::int64_t width = kTileWidth;
   const auto tiles = [&] { return (neighbours + width - 1) / width; };  // of a run
-  while (width > kLanes && (width * deep > room || runs * tiles() < enough)) width /= 2;
+  while (width > kLanes && (width * deep > capacity || runs * tiles() < enough)) width /= 2;
   const std::int64_t n = tiles(), grain = kTileGrain / (width * deep) + 1;
   parallel_ranges(execution, runs * n, grain, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {

@@ -22,7 +22,7 @@ std::atomic<bool> forked{false};
   pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
 }
 
-struct Job {
+struct Partition {
   std::int64_t n, parts, align;
   RangeBody body;
   void* context;
@@ -37,7 +37,9 @@ struct Job {
     const std::int64_t begin = cut(part), end = cut(part + 1);
     if (begin < end) body(context, begin, end);
   }
-  static void task(void* job, std::int64_t part) { static_cast<const Job*>(job)->run(part); }
+  static void task(void* partition, std::int64_t part) {
+    static_cast<const Partition*>(partition)->run(part);
+  }
 };
 
 #if defined(_OPENMP)
@@ -68,22 +70,24 @@ void parallel_ranges(const Execution& execution, std::int64_t n, std::int64_t gr
                      std::int64_t align, RangeBody body, void* context) {
   if (n <= 0) return;
   const std::int64_t most = std::min<std::int64_t>(n / grain, (n + align - 1) / align);
-  Job job{n, std::clamp<std::int64_t>(most, 1, thread_count(execution)), align, body, context};
-  if (job.parts > 1 && execution.parallel_for != nullptr) {
-    execution.parallel_for(execution.parallel_context, job.parts, &Job::task, &job);
+  Partition partition{n, std::clamp<std::int64_t>(most, 1, thread_count(execution)), align, body,
+                      context};
+  if (partition.parts > 1 && execution.parallel_for != nullptr) {
+    execution.parallel_for(execution.parallel_context, partition.parts, &Partition::task,
+                           &partition);
     return;
   }
 #if defined(_OPENMP)
-  if (job.parts > 1 && !omp_in_parallel() && !forked.load(std::memory_order_relaxed)) {
-    // A copy of the job travels with what OpenMP hands over: a thread fetches one line less.
-#pragma omp parallel for num_threads(static_cast <int>(job.parts)) schedule(static, 1) \
-    firstprivate(job)
-    for (std::int64_t part = 0; part < job.parts; ++part) job.run(part);
+  if (partition.parts > 1 && !omp_in_parallel() && !forked.load(std::memory_order_relaxed)) {
+    // A copy of the partition travels with what OpenMP hands over: a thread fetches one line less.
+#pragma omp parallel for num_threads(static_cast <int>(partition.parts)) schedule(static, 1) \
+    firstprivate(partition)
+    for (std::int64_t part = 0; part < partition.parts; ++part) partition.run(part);
     return;
   }
 #endif
-  job.parts = 1;
-  job.run(0);
+  partition.parts = 1;
+  partition.run(0);
 }
 
 }  // namespace twinops

@@ -14,28 +14,28 @@ struct SoftmaxChunk {
   using V = Vec<Compute, Isa>;
   using Part = SoftmaxPart<Compute>;
 
-  // Where the values of a chunk are, in x itself or read into `room`, and their maximum. Not
+  // Where the values of a chunk are, in x itself or read into `buffer`, and their maximum. Not
   // inlined, like the functions below, so that its loops exist once.
   struct Values {
     const Compute* at;
     Compute max;
   };
   [[gnu::noinline]] static Values values(const MaskedRow<In, Isa>& x, std::int64_t c, int n,
-                                         Compute shift, Compute* room) {
+                                         Compute shift, Compute* buffer) {
     if constexpr (std::is_same_v<In, Compute>) {
       if (x.a->is_plain() && x.x.step == 1 && n == kFoldChunk && shift == Compute(0)) {
         const Compute* from = x.x.data + c * kFoldChunk;
         return {from, greatest_of(from)};
       }
     }
-    return {room, isa::max_lanes(x.read(c, n, shift, room).v)};
+    return {buffer, isa::max_lanes(x.read(c, n, shift, buffer).v)};
   }
 
-  // The part of n values. Their weights go to `room`, +0 up to padded(n).
-  [[gnu::noinline]] static Part part(Values v, int n, Compute* room) {
+  // The part of n values. Their weights go to `buffer`, +0 up to padded(n).
+  [[gnu::noinline]] static Part part(Values v, int n, Compute* buffer) {
     const WeightScale<Compute> scale = weight_scale(v.max);
-    const V sums =
-        fold_saved<Compute, Isa>(room, n, padded<Compute, Isa>(n), [&](int j) TWINOPS_INLINE_BODY {
+    const V sums = fold_saved<Compute, Isa>(
+        buffer, n, padded<Compute, Isa>(n), [&](int j) TWINOPS_INLINE_BODY {
           __builtin_prefetch(v.at + kFoldChunk + j);  // the chunk that follows
           return weight<In>(load<Isa>(v.at + j), scale);
         });

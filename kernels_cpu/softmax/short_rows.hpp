@@ -132,11 +132,11 @@ class SoftmaxRowGroup {
     return bits;
   }
 
-  static constexpr int kRoom = kGroupColumns<Compute>;
+  static constexpr int kCapacity = kGroupColumns<Compute>;
   bool cold_;
   alignas(64) Compute low_[kRows], magic_[kRows], max_[kRows], last_[kRows];
-  alignas(64) Compute values_[kRows * kRoom];      // softmax: then the weights
-  alignas(64) Compute weights_[kLog ? kRoom : 1];  // log_softmax: of one row
+  alignas(64) Compute values_[kRows * kCapacity];      // softmax: then the weights
+  alignas(64) Compute weights_[kLog ? kCapacity : 1];  // log_softmax: of one row
 };
 
 }  // namespace twinops

@@ -22,7 +22,7 @@ struct PlainSink {
       if (out.cold) fetch_to_write(out, n);
     }
     template <class F>
-    TWINOPS_INLINE F* room(std::int64_t first) const {
+    TWINOPS_INLINE F* buffer(std::int64_t first) const {
       if constexpr (std::is_same_v<F, Out>)
         if (out.step == 1 && !out.streamed) return out.data + first;
       return nullptr;
@@ -57,7 +57,7 @@ void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
     const auto special = [&](std::int64_t r) { whole_rows(rows, r, r + 1, length); };
     using Strided = StridedSoftmaxRows<Isa, kLog, In, Out, decltype(special)>;
     for_each_tile(Strided(a, a.out != a.x && is_streamed<Out>(count / run * length, run), special),
-                  execution, a.rows, Strided::kRoom);
+                  execution, a.rows, Strided::kCapacity);
   });
 }
 

@@ -25,7 +25,7 @@ struct DropoutSink {
 
     template <class F>
     TWINOPS_INLINE void write(std::int64_t first, int n, F&& f) const {
-      alignas(64) Out p[kFoldChunk], room[V::kLanes];
+      alignas(64) Out p[kFoldChunk], buffer[V::kLanes];
       std::uint64_t kept[kFoldChunk / kStep];
       const Arguments& a = sink->a;
       const std::int64_t step = a.step[Arguments::kLogical];
@@ -36,7 +36,7 @@ struct DropoutSink {
         write_chunk<true>(probabilities, first, n,
                           [&](int j) TWINOPS_INLINE_BODY { return load<Isa>(p + j); });
       write_chunk<true>(y, first, n, [&](int j) TWINOPS_INLINE_BODY {
-        return dropped<Isa, Out>(kept, j, load<Isa>(p + j), scale, room);
+        return dropped<Isa, Out>(kept, j, load<Isa>(p + j), scale, buffer);
       });
     }
   };

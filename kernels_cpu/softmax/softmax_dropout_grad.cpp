@@ -18,14 +18,14 @@ struct DroppedDy {
     RowView<const In, Isa> dy;
     std::int64_t e;  // the first element's logical index
 
-    TWINOPS_INLINE const In* run(std::int64_t first, int n, In* room) const {
+    TWINOPS_INLINE const In* run(std::int64_t first, int n, In* buffer) const {
       std::uint64_t kept[kFoldChunk / kStep] = {};
       const V scale(static_cast<compute_t<In>>(all->a.dropout.scale));
       all->kept.read(e + first * all->a.step, all->a.step, n, kept);
       read_chunk(dy, first, n, In{}, [&](int j, V v) TWINOPS_INLINE_BODY {
-        dropped<Isa, In>(kept, j, v, scale, room + j);
+        dropped<Isa, In>(kept, j, v, scale, buffer + j);
       });
-      return room;
+      return buffer;
     }
   };
 

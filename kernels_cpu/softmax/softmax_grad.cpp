@@ -14,8 +14,8 @@ template <class In, class Isa>
 struct PlainDy {
   struct Row {
     RowView<const In, Isa> dy;
-    TWINOPS_INLINE const In* run(std::int64_t first, int n, In* room) const {
-      return dense_run(dy, first, n, room);
+    TWINOPS_INLINE const In* run(std::int64_t first, int n, In* buffer) const {
+      return dense_run(dy, first, n, buffer);
     }
   };
   TWINOPS_INLINE Row row(std::int64_t, RowView<const In, Isa> dy) const { return {dy}; }
@@ -28,7 +28,7 @@ void grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
       using Strided = StridedGradRows<Isa, kLog, In, Out>;
       const std::int64_t run = neighbours_of(a.rows), runs = a.rows.rows / run * a.rows.length;
       const bool streamed = a.dx != a.y && a.dx != a.dy && is_streamed<Out>(runs, run);
-      return for_each_tile(Strided(a, streamed), execution, a.rows, Strided::kRoom);
+      return for_each_tile(Strided(a, streamed), execution, a.rows, Strided::kCapacity);
     }
     const PlainDy<In, Isa> dy;
     for_each_row(GradRows<Isa, kLog, In, Out, PlainDy<In, Isa>>(a, dy), execution, a.rows.rows,

@@ -18,8 +18,8 @@ namespace twinops {
 
 // Dy: where the gradient comes from.
 //   Dy::Row row = dy.row(r, view of the row of dy)
-//   row.run(first, n, room)  elements [first, first + n) as a contiguous run: where they are, or in
-//                            `room`, which holds padded(n)
+//   row.run(first, n, buffer)  elements [first, first + n) as a contiguous run: where they are, or
+//                              in `buffer`, which holds padded(n)
 template <class Isa, bool kLog, class In, class Out, class Dy>
 class GradRows {
  public:
@@ -54,9 +54,9 @@ class GradRows {
 
   Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute, Kept&) const {
     const Operands at = operands(row);
-    Rooms<kFoldChunk> rooms;
+    Buffers<kFoldChunk> buffers;
     ChunkTree<Part> tree;
-    for (std::int64_t c = begin; c < end; ++c) tree.add(run(at, c, rooms.y, rooms.dy).total());
+    for (std::int64_t c = begin; c < end; ++c) tree.add(run(at, c, buffers.y, buffers.dy).total());
     return tree.total();
   }
   void end() const { isa::end_of_streams(); }
@@ -66,9 +66,9 @@ class GradRows {
   void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& sum, Compute,
              Kept&) const {
     const Operands at = operands(row);
-    Rooms<kFoldChunk> rooms;
+    Buffers<kFoldChunk> buffers;
     for (std::int64_t c = begin; c < end; ++c)
-      write_run(run(at, c, rooms.y, rooms.dy), sum,
+      write_run(run(at, c, buffers.y, buffers.dy), sum,
                 {at.dx.data + c * kFoldChunk * at.dx.step, at.dx.step, at.dx.streamed});
   }
 
@@ -100,13 +100,13 @@ class GradRows {
 
   // Buffers for elements that are not contiguous.
   template <int kElements>
-  struct Rooms {
+  struct Buffers {
     alignas(64) In y[kElements], dy[kElements];
   };
-  TWINOPS_INLINE Run run(const Operands& at, std::int64_t c, In* y_room, In* dy_room) const {
+  TWINOPS_INLINE Run run(const Operands& at, std::int64_t c, In* y_buffer, In* dy_buffer) const {
     const std::int64_t first = c * kFoldChunk, left = a_.rows.length - first;
     const int n = static_cast<int>(left < kFoldChunk ? left : kFoldChunk);
-    return {dense_run(at.y, first, n, y_room), at.dy.run(first, n, dy_room), n};
+    return {dense_run(at.y, first, n, y_buffer), at.dy.run(first, n, dy_buffer), n};
   }
   TWINOPS_INLINE void write_run(const Run& run, Compute of_row, RowView<Out, Isa> dx) const {
     run.template write<true>(dx, scale_,
@@ -116,15 +116,15 @@ class GradRows {
   // Takes rows [row, row + kRows).
   template <bool kDense>
   TWINOPS_INLINE void group(std::int64_t row) const {
-    constexpr int kRoom = kGroupColumns<Compute>;
+    constexpr int kCapacity = kGroupColumns<Compute>;
     const int n = static_cast<int>(a_.rows.length);
-    Rooms<kRows * kRoom> rooms;
+    Buffers<kRows * kCapacity> buffers;
     Group rows;
     for (int r = 0; r < kRows; ++r) {
       const Operands at = operands<kDense>(row + r);
       rows.dx[r] = at.dx.data;
-      rows.y[r] = dense_run(at.y, 0, n, rooms.y + r * kRoom);
-      rows.dy[r] = at.dy.run(0, n, rooms.dy + r * kRoom);
+      rows.y[r] = dense_run(at.y, 0, n, buffers.y + r * kCapacity);
+      rows.dy[r] = at.dy.run(0, n, buffers.dy + r * kCapacity);
     }
     run_group(rows, n);
   }

@@ -19,7 +19,7 @@ class StridedGradRows {
  public:
   using Compute = compute_t<In>;
   using V = Vec<Compute, Isa>;
-  static constexpr int kRoom = kTileBytes / static_cast<int>(sizeof(Compute));
+  static constexpr int kCapacity = kTileBytes / static_cast<int>(sizeof(Compute));
 
   StridedGradRows(const SoftmaxGradArguments& a, bool streamed)
       : a_(a),
@@ -94,7 +94,8 @@ class StridedGradRows {
     }
     int pitch;
     alignas(64) In zeros[kTileWidth];  // for runs beyond the last
-    alignas(64) Compute of[kRoom / kAddedAtOnce + kTileWidth + V::kLanes];  // of each row, first
+    // Those of the rows come first.
+    alignas(64) Compute of[kCapacity / kAddedAtOnce + kTileWidth + V::kLanes];
   };
 
   template <class Place>
@@ -114,7 +115,7 @@ class StridedGradRows {
       return place.written(0, n);
     }
     Sums sums(t.width < V::kLanes ? V::kLanes : t.width);
-    ChunkTree<Compute> trees[kRoom / kFoldChunk];
+    ChunkTree<Compute> trees[kCapacity / kFoldChunk];
     for (std::int64_t first = 0; first < length; first += kFoldChunk) {
       add_up(place.chunk(first, size(first)), size(first), sums);
       for (int r = 0; r < t.width; ++r) trees[r].add(sums.of[r]);

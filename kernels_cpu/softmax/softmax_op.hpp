@@ -47,7 +47,7 @@ TWINOPS_INLINE bool fetches_row_behind(std::int64_t rows, std::int64_t length) {
 //                           holds no NaN but the canonical one
 //   sink.view(offset)       optional: where a row's results are written as they are
 //   row.fetch(n)            optional: elements [0, n) will be written soon
-//   row.room<F>(first)      optional: the output from `first` on, as a buffer of F's that are read
+//   row.buffer<F>(first)    optional: the output from `first` on, as a buffer of F's that are read
 //                           before they are written; nullptr if it cannot be one
 template <class Isa, bool kLog, class In, class Sink>
 class SoftmaxRows {
@@ -98,8 +98,8 @@ class SoftmaxRows {
       const int n = row.x.used(c);
       if (n == 0) break;  // masked elements add nothing
       Compute* const waiting = place(row, c, n, kept);
-      Compute* const room = waiting ? waiting : kept.scratch();
-      const Part part = Chunk::part(Chunk::values(row.x, c, n, shift, room), n, room);
+      Compute* const buffer = waiting ? waiting : kept.scratch();
+      const Part part = Chunk::part(Chunk::values(row.x, c, n, shift, buffer), n, buffer);
       if (waiting) kept.max[c] = part.max;
       tree.add(part);
     }
@@ -148,9 +148,9 @@ class SoftmaxRows {
   template <int kWaiting>
   TWINOPS_INLINE Compute* place(const Row& row, std::int64_t c, int n,
                                 Weights<kWaiting>& kept) const {
-    if constexpr (!kLog && requires { row.out.template room<Compute>(0); })
+    if constexpr (!kLog && requires { row.out.template buffer<Compute>(0); })
       if (n == kFoldChunk && a_.out != a_.x)
-        if (Compute* const room = row.out.template room<Compute>(c * kFoldChunk)) return room;
+        if (Compute* const buffer = row.out.template buffer<Compute>(c * kFoldChunk)) return buffer;
     if constexpr (kWaiting != 0)
       if (c < kWaiting) return kept.weights + c * kFoldChunk;
     return nullptr;
@@ -257,8 +257,8 @@ class SoftmaxRows {
   }
   // Writes a chunk whose weights did not wait.
   TWINOPS_INLINE void write_again(const Row& row, std::int64_t c, int n, Compute shift,
-                                  const Part& part, Compute inverse_sum, Compute* room) const {
-    const typename Chunk::Values v = Chunk::values(row.x, c, n, shift, room);
+                                  const Part& part, Compute inverse_sum, Compute* buffer) const {
+    const typename Chunk::Values v = Chunk::values(row.x, c, n, shift, buffer);
     const WeightScale<Compute> scale = weight_scale(v.max);
     const V f(softmax_factor(part.max, inverse_sum, v.max));
     row.out.write(c * kFoldChunk, n, [&](int j) TWINOPS_INLINE_BODY {

@@ -20,7 +20,7 @@ class StridedSoftmaxRows {
   using Operands = SoftmaxArguments;
   using Compute = compute_t<In>;
   using V = Vec<Compute, Isa>;
-  static constexpr int kRoom = kTileBytes / static_cast<int>(sizeof(Compute));
+  static constexpr int kCapacity = kTileBytes / static_cast<int>(sizeof(Compute));
 
   StridedSoftmaxRows(const SoftmaxArguments& a, bool streamed, const Special& special)
       : a_(a), streamed_(streamed), special_(special) {}
@@ -55,8 +55,8 @@ class StridedSoftmaxRows {
     alignas(64) Compute max[kWidth], low[kWidth], magic[kWidth], last[kWidth];
     // Of each row, element after element. `sums` begins with those of the current chunk, then of
     // the rows; NaN if a row is not ordinary.
-    alignas(64) Compute values[kRoom + V::kLanes];
-    alignas(64) Compute sums[kRoom / kAddedAtOnce + kWidth];
+    alignas(64) Compute values[kCapacity + V::kLanes];
+    alignas(64) Compute sums[kCapacity / kAddedAtOnce + kWidth];
     alignas(64) Compute weights[kAddedAtOnce * kWidth];  // of the current runs
     alignas(64) Compute zeros[kWidth];
 
@@ -135,16 +135,16 @@ class StridedSoftmaxRows {
 
   // Where the weights of element j of every row are; zeros if there is no such element.
   template <bool kSave>
-  TWINOPS_INLINE const Compute* weights_of(Tile& t, int j, int n, Compute* room) const {
+  TWINOPS_INLINE const Compute* weights_of(Tile& t, int j, int n, Compute* buffer) const {
     if (j >= n) return t.zeros;
     const int pitch = t.pitch;
     Compute* const from = t.values + j * pitch;
     for (int i = 0; i < pitch; i += V::kLanes) {
       const V w = weight<In>(load<Isa>(from + i), t.scale(i));
-      save(room + i, w);
+      save(buffer + i, w);
       if constexpr (kSave) save(from + i, w);
     }
-    return room;
+    return buffer;
   }
 
   void one_chunk(Tile& t, int n) const {
@@ -171,7 +171,7 @@ class StridedSoftmaxRows {
     const auto size = [&](std::int64_t first) {
       return static_cast<int>(length - first < kFoldChunk ? length - first : kFoldChunk);
     };
-    ChunkTree<Part> trees[kRoom / kFoldChunk];
+    ChunkTree<Part> trees[kCapacity / kFoldChunk];
     for (std::int64_t first = 0; first < length; first += kFoldChunk) {
       read(t, first, size(first));
       add_up<true>(t, size(first));

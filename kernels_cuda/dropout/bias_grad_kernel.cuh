@@ -34,7 +34,7 @@ struct BiasGradParams {
 
 // Makes a vector of dx from a vector of dy, stores it, and returns what was stored in compute type.
 template <class T, MaskSource kSource, bool kOneHigh>
-__device__ __forceinline__ void grad_vector(const FlatDropout& work, const DropoutDraws& draws,
+__device__ __forceinline__ void grad_vector(const FlatDropout& work, const DrawOrigin& draws,
                                             std::int64_t vector, std::uint32_t bits,
                                             DropoutVector<T>& x,
                                             compute_t<T> (&v)[DropoutVector<T>::kElements]) {
@@ -62,7 +62,7 @@ __device__ __forceinline__ void grad_vector(const FlatDropout& work, const Dropo
 // sums that wait for their neighbours. (In registers they leave no room for two blocks a
 // multiprocessor.)
 template <class T>
-struct GradShared {
+struct BiasGradSmem {
   static constexpr int kElements = DropoutVector<T>::kElements;
   DropoutVector<T> ring[kGradInFlight][kGradThreads];
   compute_t<T> waiting[3][kElements][kGradThreads];
@@ -75,8 +75,8 @@ class GradColumn {
   using F = compute_t<T>;
   static constexpr int kElements = DropoutVector<T>::kElements;
 
-  __device__ GradColumn(const BiasGradParams& params, const DropoutDraws& draws,
-                        GradShared<T>& shared, std::int64_t row, std::int64_t column)
+  __device__ GradColumn(const BiasGradParams& params, const DrawOrigin& draws,
+                        BiasGradSmem<T>& shared, std::int64_t row, std::int64_t column)
       : work_(params.dropout.work), draws_(draws), shared_(shared) {
     const std::int64_t row_vectors = params.columns / kElements;
     vector_ = row * row_vectors + column;
@@ -184,8 +184,8 @@ class GradColumn {
   }
 
   const FlatDropout& work_;
-  const DropoutDraws& draws_;
-  GradShared<T>& shared_;
+  const DrawOrigin& draws_;
+  BiasGradSmem<T>& shared_;
   std::int64_t vector_, step_;
   int vectors_;
 };
@@ -197,13 +197,13 @@ __global__ void __launch_bounds__(kGradThreads, sizeof(T) == 8 ? 1 : 2)
   using F = compute_t<T>;
   constexpr int kElements = DropoutVector<T>::kElements;
   TWINOPS_DYNAMIC_SHARED(memory);
-  auto& shared = *reinterpret_cast<GradShared<T>*>(memory);
+  auto& shared = *reinterpret_cast<BiasGradSmem<T>*>(memory);
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();  // tree_sums_kernel may start and wait
 #endif
   const FlatDropout& work = params.dropout.work;
   const Sequence sequence = work.random.sequence();
-  const DropoutDraws draws = draws_of<kSource, kKeys>(params.dropout, sequence);
+  const DrawOrigin draws = draws_of<kSource, kKeys>(params.dropout, sequence);
   const bool one_high = draws.reaches<kSource>(work.elements);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const std::int64_t column =
@@ -247,7 +247,7 @@ void launch_bias_grad(const BiasGradParams& params, void* dbias, void* scratch,
   auto* const sums = static_cast<T*>(dbias);
   auto* const partial = static_cast<compute_t<T>*>(scratch);
   const auto go = [&](auto kernel) {
-    constexpr auto kBytes = static_cast<int>(sizeof(GradShared<T>));
+    constexpr auto kBytes = static_cast<int>(sizeof(BiasGradSmem<T>));
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
           "cudaFuncSetAttribute");
     launch_grid("launch of bias_dropout_residual_grad", kernel, blocks, kGradThreads, kBytes,
@@ -265,10 +265,10 @@ inline bool fits_bias_grad_kernel(const DropoutWork& work, const ColumnSums& s, 
   bool fits =
       s.sums != nullptr && s.rows > 0 &&
       (work.source != DropoutWork::Source::draw || work.random.layout == RandomLayout::contiguous);
-  const int room = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  const int available = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   with_floating_type(work.type, [&]<class T>(TypeTag<T>) {
     fits = fits && fits_contiguous_kernel<T>(work) && s.columns % kDropoutVectorElements<T> == 0 &&
-           sizeof(GradShared<T>) <= static_cast<std::size_t>(room);
+           sizeof(BiasGradSmem<T>) <= static_cast<std::size_t>(available);
   });
   return fits;
 }

@@ -40,7 +40,7 @@ __host__ __device__ constexpr std::int64_t dropout_octets(std::int64_t elements,
 }
 
 template <MaskSource kSource, bool kKeys>
-__device__ DropoutDraws draws_of(const DropoutParams& params, const Sequence& sequence) {
+__device__ DrawOrigin draws_of(const DropoutParams& params, const Sequence& sequence) {
   const RandomArguments& random = params.work.random;
   const std::uint64_t first = random.first / (kSource == MaskSource::triton ? 1 : 4);
   if constexpr (kKeys)
@@ -53,7 +53,7 @@ __device__ DropoutDraws draws_of(const DropoutParams& params, const Sequence& se
 // `whole`. Every thread of the warp calls it.
 template <class T, MaskSource kSource, DropoutWork::Sink kSink, bool kSums, int kVectors,
           bool kWhole>
-__device__ __forceinline__ void dropout_vectors(const FlatDropout& work, const DropoutDraws& draws,
+__device__ __forceinline__ void dropout_vectors(const FlatDropout& work, const DrawOrigin& draws,
                                                 std::int64_t first, bool whole) {
   static_assert(kWhole || kVectors == 1);
   using Source = DropoutWork::Source;
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kDropoutThreads)
   constexpr int kVectorsOfOctet = 8 / DropoutVector<T>::kElements;
   const FlatDropout& work = params.work;
   const Sequence sequence = work.random.sequence();
-  const DropoutDraws draws = draws_of<kSource, kKeys>(params, sequence);
+  const DrawOrigin draws = draws_of<kSource, kKeys>(params, sequence);
   const std::int64_t octets = dropout_octets(work.elements, kSink);
   const std::int64_t whole_vectors =
       draws.reaches<kSource>(work.elements) ? work.elements / 8 * kVectorsOfOctet : 0;

@@ -20,7 +20,7 @@ struct DropoutTile {
 // Where a tile's draws begin. `skip`: words before it in its first group of four.
 template <MaskSource kSource>
 struct TileDraws {
-  DropoutDraws draws;
+  DrawOrigin draws;
   std::uint32_t skip;
 
   __device__ TileDraws(const RandomArguments& random, const Sequence& s, std::uint64_t seed,

@@ -49,7 +49,7 @@ __device__ inline Quotient divided(std::uint64_t a, std::uint64_t b) {
 }
 
 // Where the draws of a launch begin.
-struct DropoutDraws {
+struct DrawOrigin {
   PhiloxKeys keys;
   std::uint64_t subsequence, block;  // of the sequence
   std::uint64_t first;               // block, or group of four, of the first element
@@ -68,7 +68,7 @@ struct DropoutDraws {
 
 // The words of vector number `vector`, whose elements follow one another.
 template <MaskSource kSource, int kElements>
-__device__ __forceinline__ void draw_vector(const DropoutDraws& d, std::int64_t vector,
+__device__ __forceinline__ void draw_vector(const DrawOrigin& d, std::int64_t vector,
                                             std::uint32_t (&words)[kElements]) {
   const auto philox = [&](std::uint32_t low, std::uint32_t high, std::uint64_t subsequence) {
     return philox_rounds<std::uint32_t>({{low, high, static_cast<std::uint32_t>(subsequence),
@@ -109,7 +109,7 @@ __device__ __forceinline__ void draw_vector(const DropoutDraws& d, std::int64_t 
 // The same in layout contiguous, for vectors over whose blocks the upper half of the counter
 // changes.
 template <int kElements>
-__device__ __forceinline__ void draw_carrying_vector(const DropoutDraws& d, std::int64_t vector,
+__device__ __forceinline__ void draw_carrying_vector(const DrawOrigin& d, std::int64_t vector,
                                                      std::uint32_t (&words)[kElements]) {
   const std::uint64_t first =
       d.block + d.first + static_cast<std::uint64_t>(vector) * (kElements / 4);

@@ -43,7 +43,7 @@ inline void plan_shared(ProjectionPlan& plan, std::size_t size, int rows_of_bloc
   const std::int64_t longest = std::min<std::int64_t>(l.p.terms, kFoldChunk);
   std::int64_t terms = kProjectionBody << l.groups_log;
   while (terms < longest) terms *= 2;
-  const auto room = static_cast<std::size_t>(most) - 1024;
+  const auto available = static_cast<std::size_t>(most) - 1024;
   for (int i = 0; i < 3; ++i) {
     l.bodies_log = i == 0 && size == sizeof(float) ? 1 : 0;
     l.third_level = i < 2;
@@ -54,7 +54,7 @@ inline void plan_shared(ProjectionPlan& plan, std::size_t size, int rows_of_bloc
       const auto part =
           std::max<std::int64_t>(terms >> l.passes_log, l.slab_terms() << l.groups_log);
       plan.shared = fixed + size * static_cast<std::size_t>(part * rows_of_block);
-      if (plan.shared <= room) return;
+      if (plan.shared <= available) return;
     }
   }  // if nothing fits, the launch fails
 }

@@ -151,9 +151,9 @@ template <class T>
 __global__ void __launch_bounds__(kProjectionThreads, 1)
     projection_kernel(const __grid_constant__ ProjectionParams params) {
   using F = compute_t<T>;
-  TWINOPS_DYNAMIC_SHARED(room);
+  TWINOPS_DYNAMIC_SHARED(smem);
   __shared__ Sequence sequence;
-  F* const slabs = reinterpret_cast<F*>(room);  // two
+  F* const slabs = reinterpret_cast<F*>(smem);  // two
   // Behind the slabs: a level of the bodies' tree, then x.
   F* const level = slabs + 2 * params.slab_size();
   F* const third = params.third_level ? level + threadIdx.x : nullptr;
