@@ -18,9 +18,8 @@
 namespace twinops {
 
 inline constexpr int kDropoutRowThreads = 128, kDropoutRowWarps = kDropoutRowThreads / 32;
-inline constexpr std::int64_t kDropoutTile = 4096;  // elements, at most
-inline constexpr std::int64_t kDropoutRowLeast =
-    96;  // columns; shorter rows go to contiguous_octet.cuh
+inline constexpr std::int64_t kDropoutTile = 4096;       // elements, at most
+inline constexpr std::int64_t kDropoutRowLeast = 96;     // columns; below, contiguous_octet.cuh
 inline constexpr std::int64_t kDropoutManyTiles = 8192;  // enough to keep a large GPU busy
 
 // n / d for n < 2^31 by a multiplication. Unlike FastDivide it takes d = 1, which is the usual
@@ -38,6 +37,7 @@ struct DropoutDivisor {
   }
 };
 
+// The parameters of a launch.
 struct DropoutRowsParams {
   DropoutWork work;
   std::int64_t columns;

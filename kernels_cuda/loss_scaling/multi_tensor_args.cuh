@@ -32,8 +32,8 @@ struct TensorEnds {
 };
 
 inline constexpr int kMultiTensorBuckets = 512;
-inline constexpr std::uint32_t kSingleVectorMost =
-    kMultiTensorBuckets * kMultiTensorThreads;  // a bucket for each block
+// In launches of up to so many vectors a thread takes one, and each block has a bucket.
+inline constexpr std::uint32_t kSingleVectorMost = kMultiTensorBuckets * kMultiTensorThreads;
 
 // The parameters for m tensors. `bytes` holds x[m], out[m] (the same place as x if every tensor is
 // in place), start[m + 1] (the number of vectors before each tensor), ends[m]. Pointers are those
