@@ -20,16 +20,15 @@ EMPTY = {"PATH": str(VENV / "bin"), "HOME": str(WORK), "OMP_WAIT_POLICY": "passi
 
 
 def run(*command, env=None, cwd=WORK):
-    """What a command prints; it must succeed."""
+    """What a command prints to standard output; it must succeed."""
     done = subprocess.run(
         [str(word) for word in command],
         env=env,
         cwd=cwd,
         text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
     )
-    assert done.returncode == 0, f"{command}: status {done.returncode}\n{done.stdout}"
+    assert done.returncode == 0, f"{command}: status {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
 
 
@@ -74,9 +73,12 @@ def use():
 
 
 def environment_of(host):
-    """The site-packages with a host framework in it, made by scripts/*-environment."""
-    for name in (f"{host}-venv", "host-venv"):
-        for site in (ROOT / "build" / name).glob("lib/python*/site-packages"):
+    """The site-packages with a host framework in it, made for this Python by scripts/*-environment;
+    None if there is none."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for name, finished in ((f"{host}-venv", "requirements.txt"), ("host-venv", f"{host}.txt")):
+        site = ROOT / "build" / name / "lib" / version / "site-packages"
+        if (ROOT / "build" / name / finished).exists() and site.exists():
             return site
     return None
 
@@ -88,7 +90,7 @@ def run_snippets():
         adapter = next(VENV.glob(f"lib/python*/site-packages/twinops/native/libtwinops_{host}.so"), None)
         site = environment_of(host)
         if adapter is None or site is None:
-            print(f"{host}: no adapter in this build")
+            print(f"{host}: {'not installed here' if adapter else 'no adapter in this build'}")
             continue
         code, printed = re.search(r"^```python\n(.*?)^```\n\s*(?:^```text\n(.*?)^```)?",
                                   page.read_text(), re.M | re.S).groups()
