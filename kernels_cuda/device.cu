@@ -1,7 +1,6 @@
-#include <mutex>
-
 #include "kernels_cuda/common/launch.cuh"
 #include "kernels_cuda/device.hpp"
+#include "operators/made_once.hpp"
 
 namespace twinops {
 namespace {
@@ -61,22 +60,22 @@ CudaCode probe_code(int index) {
   }
 }
 
+struct KeptCode {  // a device's, when it is first asked for
+  explicit KeptCode(std::size_t devices) : of(new MadeOnce<CudaCode>[devices]) {}
+  const std::unique_ptr<MadeOnce<CudaCode>[]> of;
+};
+
 }  // namespace
 
 const CudaProbe& cuda_probe() {
-  static const CudaProbe found = probe();
-  return found;
+  static constinit MadeOnce<CudaProbe> kept;
+  return kept.get(probe);
 }
 
 const CudaCode& cuda_code(int device) {
-  struct Kept {
-    std::once_flag asked;
-    CudaCode code;
-  };
-  static std::vector<Kept> kept(cuda_probe().devices.size());
-  Kept& of = kept[static_cast<std::size_t>(device)];
-  std::call_once(of.asked, [&] { of.code = probe_code(device); });
-  return of.code;
+  static constinit MadeOnce<KeptCode> kept;
+  const KeptCode& codes = kept.get([] { return KeptCode(cuda_probe().devices.size()); });
+  return codes.of[static_cast<std::size_t>(device)].get([&] { return probe_code(device); });
 }
 
 void* cuda_allocate(int device, std::size_t bytes) {

@@ -3,6 +3,7 @@
 #include <deque>
 #include <vector>
 
+#include "operators/made_once.hpp"
 #include "registry/operators.hpp"
 #include "registry/rows.hpp"
 
@@ -72,25 +73,27 @@ auto at(const Table& table, std::size_t index) {
 }  // namespace
 
 const twinops_operator_info* operator_info(std::size_t index) {
-  static const auto tables = [] {
+  static constinit MadeOnce<std::deque<OperatorTable>> kept;
+  const OperatorTable* table = at(kept.get([] {
     std::deque<OperatorTable> made;
     for (const Operator& op : operators()) made.emplace_back(*op.info);
     return made;
-  }();
-  const OperatorTable* table = at(tables, index);
+  }),
+                                  index);
   return table == nullptr ? nullptr : table->get();
 }
 
 const twinops_row* row_info(std::size_t index) {
-  static const auto texts = [] {
+  static constinit MadeOnce<std::deque<RowText>> kept;
+  const RowText* text = at(kept.get([] {
     std::deque<RowText> made;
     for (std::size_t i = 0; i < rows().size(); ++i) {
       RowText& text = made.emplace_back(RowText{rows()[i].why_not(), {}});
       text.row = {sizeof(twinops_row), text.why_not.empty(), row_name(i), text.why_not.c_str()};
     }
     return made;
-  }();
-  const RowText* text = at(texts, index);
+  }),
+                           index);
   return text == nullptr ? nullptr : &text->row;
 }
 
@@ -98,7 +101,8 @@ const twinops_row* row_info(std::size_t index) {
 std::size_t device_count() { return cuda_probe().devices.size(); }
 
 const twinops_device* device_info(std::size_t index) {
-  static const auto devices = [] {
+  static constinit MadeOnce<std::vector<twinops_device>> kept;
+  return at(kept.get([] {
     std::vector<twinops_device> made;
     for (const CudaDevice& d : cuda_probe().devices) {
       const CudaCode& code = cuda_code(static_cast<int>(made.size()));
@@ -106,8 +110,8 @@ const twinops_device* device_info(std::size_t index) {
                       code.reason.c_str()});
     }
     return made;
-  }();
-  return at(devices, index);
+  }),
+            index);
 }
 #else
 std::size_t device_count() { return 0; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels_cpu/isa_list.hpp"
+#include "operators/made_once.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -21,11 +22,11 @@ struct sse2;
 
 // Not a name that every __builtin_cpu_supports knows. Asked once: a virtual machine traps cpuid.
 inline bool cpu_has_f16c() {
-  static const bool has = [] {
+  static constinit AskedOnce kept;
+  return kept.get([] {
     unsigned a, b, c = 0, d;
     return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-  }();
-  return has;
+  });
 }
 template <>
 struct IsaTraits<isa::avx512> {

@@ -65,6 +65,18 @@ constexpr auto make_rows(IsaList<Isa...>) {
 }
 constexpr auto kRows = make_rows(CpuIsas{});
 
+// "cpu/avx2", ...
+struct CpuName {
+  char text[16] = "cpu/";
+};
+constexpr auto kCpuNames = [] {
+  std::array<CpuName, kRows.size()> names;
+  for (std::size_t row = 0; row < kRows.size(); ++row)
+    for (std::size_t i = 0; kRows[row].isa[i] != '\0'; ++i)
+      names[row].text[4 + i] = kRows[row].isa[i];
+  return names;
+}();
+
 // Whether a row can serve tensors on `device`. A call asks this alone: words are made where
 // somebody reads them.
 bool serves(const Row& row, Device device) {
@@ -146,12 +158,7 @@ std::string unmet_wish(const Row& taken, Device device) {
 std::span<const Row> rows() { return kRows; }
 
 const char* row_name(std::size_t row, int device_index) {
-  static const auto cpu_names = [] {
-    std::array<std::string, kRows.size()> names;
-    for (std::size_t i = 0; i < kRows.size(); ++i) names[i] = std::string("cpu/") + kRows[i].isa;
-    return names;
-  }();
-  return kRows[row].backend == Backend::cuda ? cuda_row_name(device_index) : cpu_names[row].c_str();
+  return kRows[row].backend == Backend::cuda ? cuda_row_name(device_index) : kCpuNames[row].text;
 }
 
 Choice choose_row(Device device, const char* asked_or_null) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "operators/error.hpp"
+#include "operators/made_once.hpp"
 #include "operators/names.hpp"
 #include "registry/rows.hpp"
 
@@ -53,7 +54,8 @@ Reading read() {
 }  // namespace
 
 const Settings& settings() {
-  static const Reading reading = read();
+  static constinit MadeOnce<Reading> kept;
+  const Reading& reading = kept.get(read);
   if (!reading.error.empty()) throw Error(Status::invalid_argument, reading.error);
   return reading.settings;
 }
