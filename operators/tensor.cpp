@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "numerics/qualifiers.hpp"
+#include "operators/device_type.hpp"
 #include "operators/error.hpp"
 
 namespace twinops {
@@ -96,8 +97,13 @@ inline std::int64_t count_small(const std::int64_t* shape, int rank) {
   return true;
 }
 
-// Refuses strides that lead outside a 64-bit address space.
-void check_extent(const DLTensor& t) {
+// How far strides lead below and above the first element, in elements. Refuses those that lead
+// outside a 64-bit address space.
+struct Reach {
+  std::int64_t below = 0, above = 0;
+};
+Reach reach_of(const DLTensor& t) {
+  Reach reach;
   std::int64_t extent = 0;
   const std::int64_t most = std::numeric_limits<std::int64_t>::max() / 16;
   for (int i = 0; i < t.ndim; ++i) {
@@ -106,7 +112,23 @@ void check_extent(const DLTensor& t) {
     if (stride != 0 && t.shape[i] - 1 > (most - extent) / stride)
       refuse("its strides reach further than 64 bits of bytes");
     extent += stride * (t.shape[i] - 1);
+    (t.strides[i] < 0 ? reach.below : reach.above) += stride * (t.shape[i] - 1);
   }
+  return reach;
+}
+
+// Refuses a tensor with elements that leads around the end of the address space.
+inline void check_address(const DLTensor& t, std::int64_t elements, std::size_t element,
+                          bool contiguous) {
+  Reach reach{0, elements - 1};
+  if (!contiguous) reach = reach_of(t);
+  std::uintptr_t address, end;
+  if (__builtin_add_overflow(reinterpret_cast<std::uintptr_t>(t.data), t.byte_offset, &address))
+    refuse("its byte_offset leads around the end of the address space");
+  if (static_cast<std::uintptr_t>(reach.below) * element > address ||
+      __builtin_add_overflow(address, (static_cast<std::uintptr_t>(reach.above) + 1) * element,
+                             &end))
+    refuse("it reaches around the end of the address space");
 }
 
 }  // namespace
@@ -115,7 +137,7 @@ const char* name(Backend backend) { return backend == Backend::cpu ? "cpu" : "cu
 
 Device read_device(DLDevice device) {
   constexpr int kManaged = 13;  // kDLCUDAManaged, which DLPack 0.6 does not name yet
-  switch (static_cast<int>(device.device_type)) {
+  switch (type_of(device)) {
     case kDLCPU:
     case kDLCUDAHost:
       return {Backend::cpu, 0};
@@ -123,7 +145,7 @@ Device read_device(DLDevice device) {
     case kManaged:
       return {Backend::cuda, device.device_id};
     default:
-      refuse_device(static_cast<int>(device.device_type));
+      refuse_device(type_of(device));
   }
 }
 std::string describe(Device device) {
@@ -175,12 +197,16 @@ struct Sum {
     if (kind_of(*tensor) != kind || tensor->shape == nullptr || tensor->data == nullptr) break;
     const std::int64_t n = count_small(tensor->shape, rank);
     if (n == 0 || (tensor->strides != nullptr && !is_contiguous(*tensor, n))) break;
-    const auto address = reinterpret_cast<std::uintptr_t>(address_of(*tensor));
-    if ((address & within) != 0 || __builtin_add_overflow(elements, n, &next)) break;
+    std::uintptr_t address, beyond;
+    if (__builtin_add_overflow(reinterpret_cast<std::uintptr_t>(tensor->data), tensor->byte_offset,
+                               &address) ||
+        __builtin_add_overflow(address, static_cast<std::uintptr_t>(n) << shift, &beyond) ||
+        (address & within) != 0 || __builtin_add_overflow(elements, n, &next))
+      break;
     starts[i] = {elements, reinterpret_cast<void*>(address)};
     elements = next;
     descends |= address < end;
-    end = address + (static_cast<std::uintptr_t>(n) << shift);
+    end = beyond;
   }
   sum = {elements, end, sum.ascending && descends == 0};
   return i;
@@ -226,9 +252,9 @@ Survey read(const DLTensor* const* tensors, std::size_t count, TypeSet types, Re
     if (n != 0) {
       if (tensor->strides != nullptr) {
         contiguous = is_contiguous(*tensor, n);
-        if (!contiguous) check_extent(*tensor);
       }
       if (tensor->data == nullptr) refuse("its data is NULL, but it has elements");
+      check_address(*tensor, n, element, contiguous);
       data = address_of(*tensor);
       const auto address = reinterpret_cast<std::uintptr_t>(data);
       if ((address & (element - 1)) != 0) refuse_alignment(element);
@@ -279,8 +305,8 @@ bool same_views(const DLTensor* const* a, const DLTensor* const* b, std::size_t 
     fetch_ahead(b, count, i);
     if (y == nullptr || x->data != y->data || x->byte_offset != y->byte_offset ||
         x->ndim != y->ndim || std::memcmp(&x->dtype, &y->dtype, sizeof(x->dtype)) != 0 ||
-        x->device.device_type != y->device.device_type ||
-        x->device.device_id != y->device.device_id || !same_numbers(x->shape, y->shape, x->ndim) ||
+        std::memcmp(&x->device, &y->device, sizeof(x->device)) != 0 ||
+        !same_numbers(x->shape, y->shape, x->ndim) ||
         !same_numbers(x->strides, y->strides, x->ndim))
       return false;
   }

@@ -1,9 +1,11 @@
 // The C ABI: structs in, status out. The one place where exceptions end.
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <new>
 
 #include "numerics/environment.hpp"
+#include "operators/device_type.hpp"
 #include "operators/error.hpp"
 #include "operators/names.hpp"
 #include "registry/info.hpp"
@@ -11,6 +13,7 @@
 #include "registry/operators.hpp"
 #include "registry/rows.hpp"
 #include "registry/settings.hpp"
+#include "registry/thread_state.hpp"
 #include "twinops/twinops.h"
 
 namespace twinops {
@@ -27,21 +30,16 @@ static_assert(same<Status::ok, TWINOPS_OK> &&
 
 constexpr auto kNoIndex = static_cast<std::size_t>(-1);
 
-struct ThreadState {
-  std::string error;
-  std::string fallback;
-};
-ThreadState& thread_state() {
-  static thread_local ThreadState state;
-  return state;
-}
+constexpr const char* kNoMessage = "no host memory for the message";
 
 twinops_status failed(Status status, const char* message) noexcept {
-  try {
-    thread_state().error = message;
-  } catch (...) {
-    thread_state().error.clear();
-  }
+  ThreadState* const state = thread_state();
+  if (state != nullptr) try {
+      state->error = message;
+      state->error_is_lost = false;
+    } catch (...) {
+      state->error_is_lost = true;
+    }
   return static_cast<twinops_status>(status);
 }
 
@@ -69,6 +67,15 @@ twinops_status guarded(F&& f) noexcept {
                                             ": struct_size is not set");
 }
 
+template <class S>
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_alignment(const char* op, const char* what,
+                                                             std::size_t index) {
+  throw Error(Status::invalid_argument,
+              std::string(op) + ": " + what + " " + std::to_string(index) +
+                  ": struct_size is not a multiple of " + std::to_string(alignof(S)) +
+                  ", so that the next would not be aligned");
+}
+
 // The caller's struct as this library knows it: what a shorter, older one lacks is zero. `index`:
 // which of several it is.
 template <class S>
@@ -80,9 +87,15 @@ S read_struct(const S* from, const char* op, const char* what, std::size_t index
   return to;
 }
 
-template <class S>
-const S* next_struct(const S* s) {
-  return reinterpret_cast<const S*>(reinterpret_cast<const char*>(s) + s->struct_size);
+// Reads `count` structs that lie one behind the other, each as long as it says.
+template <class S, class Take>
+void read_structs(const S* from, std::size_t count, const char* op, const char* what, Take&& take) {
+  for (std::size_t i = 0; i < count; ++i) {
+    take(read_struct(from, op, what, i), i);
+    if (i + 1 == count) return;
+    if (from->struct_size % alignof(S) != 0) refuse_alignment<S>(op, what, i);
+    from = reinterpret_cast<const S*>(reinterpret_cast<const char*>(from) + from->struct_size);
+  }
 }
 
 AttributeValue read_attribute(const char* op, const twinops_attribute& a, std::size_t index) {
@@ -104,9 +117,10 @@ AttributeValue read_attribute(const char* op, const twinops_attribute& a, std::s
 
 // Memory of a kind that twinops_allocate gives.
 Device device_of_memory(DLDevice device) {
-  if (device.device_type != kDLCPU && device.device_type != kDLCUDA)
-    throw Error(Status::invalid_argument, "device: expected kDLCPU or kDLCUDA; got " +
-                                              std::to_string(static_cast<int>(device.device_type)));
+  const int type = type_of(device);
+  if (type != kDLCPU && type != kDLCUDA)
+    throw Error(Status::invalid_argument,
+                "device: expected kDLCPU or kDLCUDA; got " + std::to_string(type));
   return read_device(device);
 }
 
@@ -119,7 +133,8 @@ std::string names_of_operators() {
 void write_report(const twinops_execution& execution, const Choice& choice, const Execution& done) {
   if (execution.report == nullptr) return;
   const char* fallback = "";
-  if (!choice.fallback.empty()) fallback = (thread_state().fallback = choice.fallback).c_str();
+  if (ThreadState* const state = choice.fallback.empty() ? nullptr : thread_state())
+    fallback = (state->fallback = choice.fallback).c_str();
   const twinops_report report{execution.report->struct_size,
                               static_cast<std::int32_t>(done.launches), choice.name, fallback,
                               done.random_words};
@@ -128,6 +143,26 @@ void write_report(const twinops_execution& execution, const Choice& choice, cons
   else
     std::memcpy(execution.report, &report, report.struct_size);
 }
+
+// The host's allocator for one call. Its release is called where nothing can be thrown: what it
+// throws waits for the end of the call.
+struct LentMemory {
+  const twinops_execution& host;
+  std::exception_ptr error{};
+
+  static void* allocate(void* self, std::size_t bytes, void* stream) {
+    const twinops_execution& host = static_cast<LentMemory*>(self)->host;
+    return host.allocate(host.workspace_context, bytes, stream);
+  }
+  static void release(void* self, void* memory, std::size_t bytes, void* stream) noexcept {
+    auto& [host, error] = *static_cast<LentMemory*>(self);
+    try {
+      host.release(host.workspace_context, memory, bytes, stream);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+};
 
 void run(const char* op, const twinops_argument* arguments, std::size_t argument_count,
          const twinops_attribute* attributes, std::size_t attribute_count,
@@ -150,14 +185,13 @@ void run(const char* op, const twinops_argument* arguments, std::size_t argument
     call.refuse(op, "its array of arguments is NULL");
   if (attribute_count != 0 && attributes == nullptr)
     call.refuse(op, "its array of attributes is NULL");
-  for (std::size_t i = 0; i < argument_count; ++i, arguments = next_struct(arguments)) {
-    const twinops_argument a = read_struct(arguments, op, "argument", i);
-    call.bind(a.name, a.tensors, a.count);
-  }
-  for (std::size_t i = 0; i < attribute_count; ++i, attributes = next_struct(attributes)) {
-    const twinops_attribute a = read_struct(attributes, op, "attribute", i);
-    call.set(a.name, read_attribute(op, a, i));
-  }
+  read_structs(
+      arguments, argument_count, op, "argument",
+      [&](const twinops_argument& a, std::size_t) { call.bind(a.name, a.tensors, a.count); });
+  read_structs(attributes, attribute_count, op, "attribute",
+               [&](const twinops_attribute& a, std::size_t i) {
+                 call.set(a.name, read_attribute(op, a, i));
+               });
   call.complete();
 
   const Choice choice = choose_row(call.device(), how.row);
@@ -167,10 +201,12 @@ void run(const char* op, const twinops_argument* arguments, std::size_t argument
   execution.threads = how.threads != 0 ? how.threads : wish.threads;
   execution.parallel_for = how.parallel_for;
   execution.parallel_context = how.parallel_context;
-  execution.allocate = how.allocate;
-  execution.release = how.release;
-  execution.workspace_context = how.workspace_context;
+  LentMemory lent{how};
+  if (how.allocate != nullptr) execution.allocate = &LentMemory::allocate;
+  if (how.release != nullptr) execution.release = &LentMemory::release;
+  execution.workspace_context = &lent;
   found->run(call, choice.row, execution);
+  if (lent.error != nullptr) std::rethrow_exception(lent.error);
   write_report(how, choice, execution);
 }
 
@@ -181,7 +217,10 @@ using namespace twinops;
 
 extern "C" {
 
-const char* twinops_last_error(void) noexcept { return thread_state().error.c_str(); }
+const char* twinops_last_error(void) noexcept {
+  const ThreadState* const state = thread_state();
+  return state == nullptr || state->error_is_lost ? kNoMessage : state->error.c_str();
+}
 int32_t twinops_abi_version(void) noexcept { return TWINOPS_ABI_VERSION; }
 const char* twinops_version(void) noexcept { return TWINOPS_VERSION; }
 

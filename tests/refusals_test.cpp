@@ -11,6 +11,11 @@ namespace twinops::test {
 namespace {
 
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+constexpr auto kLastWord = std::numeric_limits<std::uintptr_t>::max() - 3;  // of four bytes
+
+void set_device_type(View& view, std::int32_t type) {  // no value of the enumeration
+  std::memcpy(&view.tensor.device.device_type, &type, sizeof(type));
+}
 
 struct Case {
   const char* name;
@@ -43,6 +48,10 @@ const std::vector<Case>& cases() {
       // Arguments.
       {"ArgumentSizeUnset", [](Example& e) { e.call.arguments[1].struct_size = 0; },
        kOp + "argument 1: struct_size is not set"},
+      {"ArgumentSizeLeavesTheNextUnaligned",
+       [](Example& e) { e.call.arguments[1].struct_size -= 4; },
+       kOp +
+           "argument 1: struct_size is not a multiple of 8, so that the next would not be aligned"},
       {"ArgumentNameNull", [](Example& e) { e.call.arguments[1].name = nullptr; },
        kOp + "an argument's name is NULL"},
       {"ArgumentUnknown", [](Example& e) { e.call.arguments[1].name = "y"; },
@@ -78,6 +87,14 @@ const std::vector<Case>& cases() {
          e.call.attributes[0].struct_size = 0;
        },
        kOp + "attribute 0: struct_size is not set"},
+      {"AttributeSizeLeavesTheNextUnaligned",
+       [](Example& e) {
+         e.call.set("reset", true);
+         e.call.set("check", "input");
+         e.call.attributes[0].struct_size -= 1;
+       },
+       kOp + "attribute 0: struct_size is not a multiple of 8, so that the next would not be "
+             "aligned"},
       {"AttributeNameNull", [](Example& e) { e.call.set(nullptr, true); },
        kOp + "an attribute's name is NULL"},
       {"AttributeUnknown", [](Example& e) { e.call.set("clear", true); },
@@ -175,6 +192,10 @@ const std::vector<Case>& cases() {
        kOp + "x[1]: expected float16, bfloat16, float32, float64; got float32 (0 lanes)"},
       {"DeviceUnknown", [](Example& e) { e.x1.tensor.device.device_type = kDLVulkan; },
        kOp + "x[1]: expected memory of the CPU or of a CUDA device; got DLPack device type 7"},
+      {"DeviceBeyondTheEnumeration", [](Example& e) { set_device_type(e.x1, 4711); },
+       kOp + "x[1]: expected memory of the CPU or of a CUDA device; got DLPack device type 4711"},
+      {"DeviceNegative", [](Example& e) { set_device_type(e.x1, -2); },
+       kOp + "x[1]: expected memory of the CPU or of a CUDA device; got DLPack device type -2"},
       {"DevicesMixed",
        [](Example& e) {
          e.out0.tensor.device = {kDLCUDA, 0};
@@ -198,6 +219,26 @@ const std::vector<Case>& cases() {
        kOp + "x[1]: its data is not aligned to its element, 4 bytes"},
       {"MisalignedByItsOffset", [](Example& e) { e.out1.tensor.byte_offset = 1; },
        kOp + "out[1]: its data is not aligned to its element, 4 bytes"},
+      {"OffsetAroundTheEnd", [](Example& e) { e.x1.tensor.byte_offset = kLastWord; },
+       kOp + "x[1]: its byte_offset leads around the end of the address space"},
+      {"OffsetAroundTheEndOfAnOutput",
+       [](Example& e) { e.found_inf.tensor.byte_offset = kLastWord; },
+       kOp + "found_inf: its byte_offset leads around the end of the address space"},
+      {"AroundTheEnd",
+       [](Example& e) { e.x1.tensor.data = reinterpret_cast<void*>(kLastWord - 16); },
+       kOp + "x[1]: it reaches around the end of the address space"},
+      {"AroundTheEndByStrides",
+       [](Example& e) {
+         e.x1.tensor.data = reinterpret_cast<void*>(kLastWord - 32);
+         e.x1.reshape({2, 3}, {8, 1});
+       },
+       kOp + "x[1]: it reaches around the end of the address space"},
+      {"BelowTheBeginning",
+       [](Example& e) {
+         e.x1.tensor.data = reinterpret_cast<void*>(std::uintptr_t{16});
+         e.x1.reshape({2, 3}, {3, -3});
+       },
+       kOp + "x[1]: it reaches around the end of the address space"},
       {"StrideDoesNotFit",
        [](Example& e) {
          e.x1.reshape({2, 3}, {kLeast, 1});

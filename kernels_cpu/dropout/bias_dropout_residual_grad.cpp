@@ -14,16 +14,18 @@ namespace {
 template <class Isa, class T>
 void sum_columns(const ColumnSums& s, std::int64_t column, int n) {
   using V = compute_vec<T, Isa>;
-  const T* x = static_cast<const T*>(s.x) + column;
+  const T* x = static_cast<const T*>(s.x);  // NULL where there are no rows
   T buffer[V::kLanes] = {};
   ChunkTree<V> tree;
   for (std::int64_t first = 0; first < s.rows; first += kFoldChunk) {
     V chunk[kFoldChunk];
     for (int j = 0; j < kFoldChunk; ++j) {
-      const T* row = x + (first + j) * s.columns;
       if (first + j >= s.rows) {
         chunk[j] = V(compute_t<T>(0));
-      } else if (n == V::kLanes) {
+        continue;
+      }
+      const T* row = x + (first + j) * s.columns + column;
+      if (n == V::kLanes) {
         chunk[j] = load<Isa>(row);
       } else {
         __builtin_memcpy(buffer, row, static_cast<std::size_t>(n) * sizeof(T));
