@@ -1,31 +1,26 @@
 #include "kernels_cpu/runtime/parallel.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <thread>
 
+#include "kernels_cpu/runtime/pool.hpp"
 #include "numerics/environment.hpp"
 
 #if defined(_OPENMP)
 #include <omp.h>
-#else
-#include <thread>
 #endif
 
 namespace twinops {
 namespace {
 
-// Set in a child of fork(), where libgomp would wait for threads that only the parent has.
-std::atomic<bool> forked{false};
-[[gnu::constructor]] void watch_forks() {
-  pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
-}
-
 struct Partition {
   std::int64_t n, parts, align;
   RangeBody body;
   void* context;
+  std::atomic<bool> failed{false};
+  std::exception_ptr error{};  // the first
 
   std::int64_t cut(std::int64_t part) const {
     if (part == parts) return n;
@@ -37,33 +32,51 @@ struct Partition {
     const std::int64_t begin = cut(part), end = cut(part + 1);
     if (begin < end) body(context, begin, end);
   }
-  static void task(void* partition, std::int64_t part) {
-    static_cast<const Partition*>(partition)->run(part);
+  // On a thread that is not the caller's: what is thrown waits for the caller.
+  static void task(void* of, std::int64_t part) {
+    Partition& partition = *static_cast<Partition*>(of);
+    try {
+      partition.run(part);
+    } catch (...) {
+      if (!partition.failed.exchange(true)) partition.error = std::current_exception();
+    }
+  }
+  void rethrow() const {
+    if (error != nullptr) std::rethrow_exception(error);
   }
 };
 
+// OpenMP is asked how many threads a call may have and whether this one is inside a region of the
+// host's. The threads are the pool's: OpenMP's end the process where they cannot be made, do not
+// come along with a fork, and spin on the processors that the host's want next.
+int default_threads() {
 #if defined(_OPENMP)
-// OpenMP ends the process when it cannot create the threads that it is asked for. Processors are
-// counted by a system call, so only for an unusual number.
+  return std::min(omp_get_max_threads(), omp_get_thread_limit());
+#else
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+#endif
+}
+bool in_parallel() {
+#if defined(_OPENMP)
+  return omp_in_parallel() != 0;
+#else
+  return false;
+#endif
+}
+
+// Processors are counted by a system call, so not for an ordinary number.
 int bounded(int threads) {
   constexpr int kOrdinary = 64;
-  if (threads > kOrdinary)
-    threads = std::min(threads, std::max(kOrdinary, 4 * omp_get_num_procs()));
-  return std::min(threads, omp_get_thread_limit());
+  if (threads <= kOrdinary) return threads;
+  const int processors = static_cast<int>(std::thread::hardware_concurrency());
+  return std::min({threads, std::max(kOrdinary, 4 * processors), Team::kMost});
 }
-#endif
 
 }  // namespace
 
 int thread_count(const Execution& execution) {
-#if defined(_OPENMP)
-  const int asked = execution.threads > 0 ? execution.threads : omp_get_max_threads();
+  const int asked = execution.threads > 0 ? execution.threads : default_threads();
   return execution.parallel_for != nullptr ? asked : bounded(asked);
-#else
-  if (execution.threads > 0) return execution.threads;
-  if (execution.parallel_for == nullptr) return 1;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-#endif
 }
 
 void parallel_ranges(const Execution& execution, std::int64_t n, std::int64_t grain,
@@ -75,17 +88,16 @@ void parallel_ranges(const Execution& execution, std::int64_t n, std::int64_t gr
   if (partition.parts > 1 && execution.parallel_for != nullptr) {
     execution.parallel_for(execution.parallel_context, partition.parts, &Partition::task,
                            &partition);
-    return;
+    return partition.rethrow();
   }
-#if defined(_OPENMP)
-  if (partition.parts > 1 && !omp_in_parallel() && !forked.load(std::memory_order_relaxed)) {
-    // A copy of the partition travels with what OpenMP hands over: a thread fetches one line less.
-#pragma omp parallel for num_threads(static_cast <int>(partition.parts)) schedule(static, 1) \
-    firstprivate(partition)
-    for (std::int64_t part = 0; part < partition.parts; ++part) partition.run(part);
-    return;
+  if (partition.parts > 1 && !in_parallel()) {
+    Team team(static_cast<int>(partition.parts) - 1);
+    partition.parts = team.size() + 1;
+    if (partition.parts > 1) {
+      team.run(&Partition::task, &partition);
+      return partition.rethrow();
+    }
   }
-#endif
   partition.parts = 1;
   partition.run(0);
 }
