@@ -11,10 +11,10 @@ namespace twinops {
 struct Execution {
   Device device{};
   void* stream = nullptr;  // a cudaStream_t; nullptr is CUDA's default stream
-  int threads = 0;         // at most this many; 0: as many as OpenMP gives
+  int threads = 0;         // at most this many; 0: as many as OpenMP would take
 
-  // The host's threads instead of OpenMP's: calls task(task_context, i) once for every i in [0, n),
-  // in any order, at once or not, and returns when all are done.
+  // The host's threads instead of the library's: calls task(task_context, i) once for every i in
+  // [0, n), in any order, at once or not, and returns when all are done.
   using Task = void (*)(void* task_context, std::int64_t i);
   using ParallelFor = void (*)(void* context, std::int64_t n, Task task, void* task_context);
   ParallelFor parallel_for = nullptr;

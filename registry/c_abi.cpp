@@ -61,26 +61,20 @@ twinops_status guarded(F&& f) noexcept {
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] void refuse_struct(const char* op, const char* what,
-                                                          std::size_t index) {
+                                                          std::size_t index, const char* why) {
   throw Error(Status::invalid_argument, std::string(op) + ": " + what +
                                             (index == kNoIndex ? "" : " " + std::to_string(index)) +
-                                            ": struct_size is not set");
-}
-
-template <class S>
-[[noreturn, gnu::cold, gnu::noinline]] void refuse_alignment(const char* op, const char* what,
-                                                             std::size_t index) {
-  throw Error(Status::invalid_argument,
-              std::string(op) + ": " + what + " " + std::to_string(index) +
-                  ": struct_size is not a multiple of " + std::to_string(alignof(S)) +
-                  ", so that the next would not be aligned");
+                                            ": struct_size is not " + why);
 }
 
 // The caller's struct as this library knows it: what a shorter, older one lacks is zero. `index`:
 // which of several it is.
 template <class S>
 S read_struct(const S* from, const char* op, const char* what, std::size_t index = kNoIndex) {
-  if (from->struct_size < sizeof(std::uint32_t)) refuse_struct(op, what, index);
+  static_assert(alignof(S) == 8);
+  if (from->struct_size < sizeof(std::uint32_t)) refuse_struct(op, what, index, "set");
+  if (from->struct_size % alignof(S) != 0)  // it ends inside a member, and the next is not aligned
+    refuse_struct(op, what, index, "a multiple of 8");
   if (from->struct_size >= sizeof(S)) return *from;
   S to{};
   std::memcpy(&to, from, from->struct_size);
@@ -92,8 +86,6 @@ template <class S, class Take>
 void read_structs(const S* from, std::size_t count, const char* op, const char* what, Take&& take) {
   for (std::size_t i = 0; i < count; ++i) {
     take(read_struct(from, op, what, i), i);
-    if (i + 1 == count) return;
-    if (from->struct_size % alignof(S) != 0) refuse_alignment<S>(op, what, i);
     from = reinterpret_cast<const S*>(reinterpret_cast<const char*>(from) + from->struct_size);
   }
 }

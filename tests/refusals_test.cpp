@@ -38,6 +38,8 @@ const std::vector<Case>& cases() {
        kOp + "execution: struct_size is not set"},
       {"ExecutionSizeBelowItself", [](Example& e) { e.call.execution.struct_size = 3; },
        kOp + "execution: struct_size is not set"},
+      {"ExecutionSizeNotAMultiple", [](Example& e) { e.call.execution.struct_size -= 4; },
+       kOp + "execution: struct_size is not a multiple of 8"},
       {"ReportSizeUnset", [](Example& e) { e.call.report.struct_size = 0; },
        kOp + "execution: report: struct_size is not set"},
       {"ThreadsNegative", [](Example& e) { e.call.execution.threads = -1; },
@@ -48,10 +50,8 @@ const std::vector<Case>& cases() {
       // Arguments.
       {"ArgumentSizeUnset", [](Example& e) { e.call.arguments[1].struct_size = 0; },
        kOp + "argument 1: struct_size is not set"},
-      {"ArgumentSizeLeavesTheNextUnaligned",
-       [](Example& e) { e.call.arguments[1].struct_size -= 4; },
-       kOp +
-           "argument 1: struct_size is not a multiple of 8, so that the next would not be aligned"},
+      {"ArgumentSizeNotAMultiple", [](Example& e) { e.call.arguments[1].struct_size -= 4; },
+       kOp + "argument 1: struct_size is not a multiple of 8"},
       {"ArgumentNameNull", [](Example& e) { e.call.arguments[1].name = nullptr; },
        kOp + "an argument's name is NULL"},
       {"ArgumentUnknown", [](Example& e) { e.call.arguments[1].name = "y"; },
@@ -87,14 +87,13 @@ const std::vector<Case>& cases() {
          e.call.attributes[0].struct_size = 0;
        },
        kOp + "attribute 0: struct_size is not set"},
-      {"AttributeSizeLeavesTheNextUnaligned",
+      {"AttributeSizeNotAMultiple",
        [](Example& e) {
          e.call.set("reset", true);
          e.call.set("check", "input");
          e.call.attributes[0].struct_size -= 1;
        },
-       kOp + "attribute 0: struct_size is not a multiple of 8, so that the next would not be "
-             "aligned"},
+       kOp + "attribute 0: struct_size is not a multiple of 8"},
       {"AttributeNameNull", [](Example& e) { e.call.set(nullptr, true); },
        kOp + "an attribute's name is NULL"},
       {"AttributeUnknown", [](Example& e) { e.call.set("clear", true); },

@@ -140,15 +140,15 @@ struct Report {
 };
 
 // How a call is carried out; twinops_execution in twinops.h says all about each member. The
-// defaults: CUDA's default stream, OpenMP's threads, the best row, no allocator. No member changes
-// a bit of the result.
+// defaults: CUDA's default stream, the library's threads, the best row, no allocator. No member
+// changes a bit of the result.
 struct Execution {
   void* stream = nullptr;  // a cudaStream_t of the tensors' device
   int threads = 0;         // at most so many on the CPU; 0: TWINOPS_THREADS, or OpenMP's number
   // The row or backend that must be taken, "cpu/avx2", "cuda"; "": the best. (= {}: so that other
   // members can be named without a warning.)
   std::string row = {};
-  // The host's threads in place of OpenMP's: (parallel_context, n, task, task_context).
+  // The host's threads in place of the library's: (parallel_context, n, task, task_context).
   void (*parallel_for)(void*, std::int64_t, void (*)(void*, std::int64_t), void*) = nullptr;
   void* parallel_context = nullptr;
   // The host's scratch memory on the tensors' device: (workspace_context, bytes, stream), and

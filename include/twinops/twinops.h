@@ -227,13 +227,14 @@ typedef struct twinops_report {
 } twinops_report;
 
 /* How a call is carried out. A member that is NULL or 0 has its default: the best row, CUDA's
- * default stream, OpenMP's threads, the library's own scratch memory on the CPU. No member changes
+ * default stream, the library's threads, its own scratch memory on the CPU. No member changes
  * a bit of the result. */
 typedef struct twinops_execution {
   uint32_t struct_size;
   /* The most threads that the CPU kernel may use; 0: TWINOPS_THREADS or, without it, as many as
-   * OpenMP has. Never more of OpenMP's threads than 64 or four a processor, whichever is more. A
-   * negative number is refused. */
+   * OpenMP would take (OMP_NUM_THREADS, omp_set_num_threads). Never more of the library's threads
+   * than 64 or four a processor, whichever is more, nor more than the system gives. A negative
+   * number is refused. */
   int32_t threads;
   /* A cudaStream_t of the tensors' device; NULL: the default stream. The CPU ignores it. */
   void* stream;
@@ -241,9 +242,10 @@ typedef struct twinops_execution {
    * it cannot be taken the call is refused: TWINOPS_INVALID_ARGUMENT if no row has that name,
    * TWINOPS_UNSUPPORTED if this machine cannot run it. */
   const char* row;
-  /* The host's threads in place of OpenMP's: calls task(task_context, i) once for every i in
-   * [0, n), in any order and on any threads, and returns when all of them are done. Those threads,
-   * and the one that calls twinops_run, need 512 KiB of stack. NULL: OpenMP. */
+  /* The host's threads in place of the library's: calls task(task_context, i) once for every i in
+   * [0, n), in any order and on any threads, and returns, or throws, when none of them runs. Those
+   * threads, and the one that calls twinops_run, need 512 KiB of stack. NULL: the library's
+   * own threads. */
   void (*parallel_for)(void* context, int64_t n, void (*task)(void* task_context, int64_t i),
                        void* task_context);
   void* parallel_context; /* handed to parallel_for */

@@ -159,9 +159,12 @@ void spoil(Call& call, Bytes& bytes) {
     case Spoiling::count:
       if (a != nullptr) a->count = value % 2 == 1 ? 0 : std::min<std::size_t>(a->count, value);
       break;
-    case Spoiling::struct_size:
-      if (value % 2 == 0 && a != nullptr) a->struct_size -= value / 2 % 32;
-      if (value % 2 == 1 && attribute != nullptr) attribute->struct_size -= value / 2 % 48;
+    case Spoiling::struct_size:  // but none that the next one would lie inside
+      if (value % 4 == 0 && a != nullptr) a->struct_size -= 1 + value / 4 % 7;
+      if (value % 4 == 1 && attribute != nullptr) attribute->struct_size -= 1 + value / 4 % 7;
+      if (value % 4 == 2 && a != nullptr) call.arguments.back().struct_size -= value / 4 % 32;
+      if (value % 4 == 3 && attribute != nullptr)
+        call.attributes.back().struct_size -= value / 4 % 48;
       break;
     case Spoiling::kind:
       if (attribute != nullptr) attribute->kind = value - 8;

@@ -108,8 +108,8 @@ int main(int argc, char** argv) {
   std::printf(
       "seed %llu: %llu inputs, %ld calls: %ld accepted, %ld refused, %ld failed otherwise; "
       "%ld inputs too large\n",
-      static_cast<unsigned long long>(seed), static_cast<unsigned long long>(number), counts.calls,
-      counts.accepted, counts.refused, counts.failed, counts.too_large);
+      static_cast<unsigned long long>(seed), static_cast<unsigned long long>(number - first),
+      counts.calls, counts.accepted, counts.refused, counts.failed, counts.too_large);
 }
 
 #endif

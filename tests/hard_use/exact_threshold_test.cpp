@@ -43,7 +43,6 @@ struct Edge {
   std::int64_t at;
   std::string kind;
 };
-void PrintTo(const Edge& e, std::ostream* out) { *out << e.kind << " at element " << e.at; }
 
 // At most three of each kind. kinds(attribute, word): what the word is there, or "".
 template <class Kinds>

@@ -84,7 +84,7 @@ class Dropped(paddle.io.Dataset):
 
 
 def test_worker_processes_of_a_data_loader():
-    tp.functional.softmax(paddle.ones([1000, 1000]))  # OpenMP's threads are there before the fork
+    tp.functional.softmax(paddle.ones([1000, 1000]))  # threads are there before the fork
     loader = paddle.io.DataLoader(Dropped(), batch_size=2, num_workers=2, use_shared_memory=False)
     batches = [batch[0] if isinstance(batch, (list, tuple)) else batch for batch in loader]
     assert len(batches) == 3
