@@ -4,9 +4,11 @@ not installed here, or have no GPU, are skipped."""
 import core
 import numpy as np
 import pytest
+from samples import sample
 from snippets import run
 
 import twinops
+from twinops import _outputs
 
 
 class Exported:
@@ -108,6 +110,25 @@ def test_cupy(rng):
         expected = twinops.dropout(twinops.softmax(x), p=0.25, seed=3)
         core.assert_same(ours[0], expected[0])
         core.assert_same(ours[1], expected[1])
+
+
+@pytest.mark.covers("CUDA")
+@pytest.mark.parametrize("op", list(twinops.operators()))
+def test_cupy_has_every_operator(op, rng):
+    cp = cupy()
+    s = sample(op, rng, "float32")
+    there = lambda v: list(map(cp.asarray, v)) if isinstance(v, list) else cp.asarray(v)  # noqa: E731
+    where = {"shape": s.shape, "like": cp.empty(1)} if s.shape else {}
+    size = next((o.size for o in _outputs.outputs(op) if o.size), None)
+    where.update({size: s.size} if size else {})
+    inputs = {k: there(v) for k, v in s.inputs.items()}
+    results = getattr(twinops, op)(**where, **inputs, **s.attributes, **s.asked)
+    results = results if isinstance(results, tuple) else (results,)
+    expected = core.run(op, *s)
+    for output, ours in zip(_outputs.outputs(op), results, strict=True):
+        pairs = zip(ours, expected[output.name]) if output.is_list else [(ours, expected[output.name])]
+        for a, b in pairs:
+            core.assert_same(a.get(), b, f"{op}: {output.name}")
 
 
 def test_cupy_scratch_memory(rng):

@@ -37,6 +37,7 @@ def compare(op, results, expected):
             core.assert_same(ours, theirs, f"{op}: {name}")
 
 
+@pytest.mark.covers("CPU")
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("op", NAMES)
 def test_an_operator_gives_the_bits_of_the_core(op, dtype, rng):

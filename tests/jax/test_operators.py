@@ -28,6 +28,8 @@ def run(s, op):
     return tj.run(op, s.inputs, s.attributes, asked=s.asked, shape=s.shape, size=s.size)
 
 
+@pytest.mark.covers("CPU")
+@pytest.mark.covers("compiled")
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("op", NAMES)
 def test_an_operator_gives_the_bits_of_the_core(op, dtype, rng, device):

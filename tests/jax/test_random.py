@@ -64,10 +64,9 @@ def test_split_keys_draw_apart():
 # ---- shards --------------------------------------------------------------------------------------
 
 
-def mesh():
+def mesh(kind=jax.sharding.AxisType.Auto):
     devices = np.array(jax.devices("cpu")[:4]).reshape(2, 2)
-    types = (jax.sharding.AxisType.Auto,) * 2
-    return jax.sharding.Mesh(devices, ("a", "b"), axis_types=types)
+    return jax.sharding.Mesh(devices, ("a", "b"), axis_types=(kind,) * 2)
 
 
 def sharded(f, spec, out=None):
@@ -78,6 +77,7 @@ def sharded(f, spec, out=None):
 KEYS = {"threefry": jax.random.key(9), "rbg": jax.random.key(9, impl="rbg"), "seed": 9}
 
 
+@pytest.mark.covers("sharded", "dropout", "dropout_grad")
 @pytest.mark.parametrize(
     "shape, spec, key",
     [
@@ -104,6 +104,7 @@ def test_a_shard_draws_the_whole_mask(shape, spec, key, rng):
     core.assert_same(ours, jax.grad(lambda x: (drop(key, x) ** 2).sum())(x))
 
 
+@pytest.mark.covers("sharded", "bias_dropout_residual", "softmax_dropout", "philox_words", "uniform")
 def test_a_shard_of_everything_that_draws(rng):
     x, bias = rng.standard_normal([8, 16]).astype("f4"), rng.standard_normal([16]).astype("f4")
     key, spec = KEYS["threefry"], P("a")
@@ -114,14 +115,21 @@ def test_a_shard_of_everything_that_draws(rng):
         lambda k, x, **more: tj.dropout(k, x, 0.3, broadcast_dims=(0,), **more),
     ):
         core.assert_same(sharded(lambda k, x: f(k, x, spec=spec), spec)(key, x), f(key, x))
-    words = sharded(lambda k, x: tj.philox_words(k, x.shape, spec=spec), spec)(key, x)
-    core.assert_same(words, tj.philox_words(key, x.shape))
+    for fill in (tj.philox_words, tj.uniform):
+        part = sharded(lambda k, x: fill(k, x.shape, spec=spec), spec)  # noqa: B023
+        core.assert_same(part(key, x), fill(key, x.shape))
 
 
+@pytest.mark.covers("sharded", "softmax", "softmax_grad", "log_softmax", "log_softmax_grad")
+@pytest.mark.covers("sharded", "check_finite_and_unscale")
 def test_softmax_and_unscaling_of_shards(rng):
     x = rng.standard_normal([8, 16]).astype("f4")
-    f = lambda _, x: tj.softmax(x)  # noqa: E731
-    core.assert_same(sharded(f, P("a"))(np.zeros(1), x), tj.softmax(x))
+    for f in (tj.softmax, tj.log_softmax):
+        core.assert_same(sharded(lambda _, x: f(x), P("a"))(np.zeros(1), x), f(x))  # noqa: B023
+        loss = lambda f, x: (f(x) ** 2).sum()  # noqa: E731
+        part = lambda x: sharded(lambda _, x: f(x), P("a"))(np.zeros(1), x)  # noqa: B023, E731
+        ours, whole = (jax.grad(loss, 1)(g, x) for g in (part, f))
+        core.assert_same(ours, whole)
     x[5, 3] = np.inf
 
     def unscale(_, x):
@@ -139,6 +147,18 @@ def test_shards_that_jit_makes_itself(rng):
     there = jax.device_put(x, jax.sharding.NamedSharding(mesh(), P("a", "b")))
     core.assert_same(jax.jit(tj.softmax)(there), tj.softmax(x))
     core.assert_same(jax.jit(tj.dropout)(KEYS["threefry"], there), tj.dropout(KEYS["threefry"], x))
+
+
+def test_gradients_where_the_sharding_is_part_of_the_type(rng):
+    x = rng.standard_normal([8, 16]).astype("f4")
+    explicit = mesh(jax.sharding.AxisType.Explicit)
+    there = jax.device_put(x, jax.sharding.NamedSharding(explicit, P("a", "b")))
+    for f in (tj.softmax, lambda x: tj.dropout(9, x, 0.3)):
+        dx = jax.grad(lambda x: (f(x) ** 2).sum())  # noqa: B023
+        with jax.set_mesh(explicit):
+            ours = jax.jit(dx)(there)
+        assert jax.typeof(ours).sharding == jax.typeof(there).sharding
+        core.assert_same(ours, dx(x))
 
 
 def test_a_spec_of_too_many_dimensions_is_refused():

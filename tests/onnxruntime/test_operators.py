@@ -32,6 +32,8 @@ def sample_of(op, rng, dtype):
     return s._replace(attributes={k: v for k, v in s.attributes.items() if k != "scale"})
 
 
+@pytest.mark.covers("CPU")
+@pytest.mark.covers("compiled")
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("op", NAMES)
 def test_an_operator_gives_the_bits_of_the_core(op, dtype, rng, provider):

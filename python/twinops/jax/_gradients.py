@@ -72,7 +72,14 @@ def _forward(config, inputs):
         if value is not None:
             kept[name] = value
     shapes = {n: jax.ShapeDtypeStruct(v.shape, v.dtype) for n, v in inputs.items()}
-    return outputs, (kept, _Static(shapes))
+    return outputs, (kept, _Static((shapes, {n: _sharding(v) for n, v in inputs.items()})))
+
+
+def _sharding(x):
+    """The sharding that is part of x's type: along axes of a mesh that are Explicit. None if there is none."""
+    sharding = jax.typeof(x).sharding
+    types = getattr(sharding.mesh, "axis_types", ())
+    return sharding if jax.sharding.AxisType.Explicit in types else None
 
 
 class _Static:
@@ -97,7 +104,7 @@ def _refuse(op, inputs):
 
 
 def _backward(config, residuals, cotangents):
-    kept, shapes = residuals[0], residuals[1].value
+    kept, (shapes, shardings) = residuals[0], residuals[1].value
     first = operators()[config.op].outputs[0].name
     gradient = {}
     for name, (kind, source) in _sources(config.op).items():
@@ -114,6 +121,8 @@ def _backward(config, residuals, cotangents):
             found[name] = results["dx"]
         else:
             found[name] = None
+        if found[name] is not None and shardings[name] is not None:
+            found[name] = jax.sharding.reshard(found[name], shardings[name])
     return (found,)
 
 
