@@ -13,7 +13,7 @@
 namespace twinops::torch_host {
 namespace {
 
-constexpr size_t kPlaces = 96;
+constexpr size_t kPlaces = 160;
 
 const std::vector<Signature>& all_signatures() {
   static const std::vector<Signature> all = [] {

@@ -1,9 +1,7 @@
 #include "hosts/torch/run.hpp"
 
-#include <array>
 #include <bit>
 #include <cstring>
-#include <deque>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -13,11 +11,40 @@
 namespace twinops::torch_host {
 namespace {
 
-// The tensors of an operand: none of one that is None.
+// What an operator has at most (operators/operator.hpp), and a tensor for its shape.
+constexpr size_t kMostOperands = 13, kMostArguments = 13, kMostAttributes = 32, kMostResults = 4;
+
+// The tensors of an operand: none of one that is None. One tensor needs no memory of this call's
+// own.
 struct Tensors {
-  std::vector<AtenTensorHandle> handles;
+  AtenTensorHandle handle = nullptr;  // of one tensor, or the first of a list
+  DLTensor view;
+  const DLTensor* pointer = nullptr;
+  size_t count = 0;
+  std::vector<AtenTensorHandle> list;
   std::vector<DLTensor> views;
   std::vector<const DLTensor*> pointers;
+
+  void set(AtenTensorHandle tensor) {
+    handle = tensor;
+    count = 1;
+  }
+  void look(const twinops_argument_info* argument) {
+    if (count == 0) return;
+    if (list.empty()) {
+      view = view_of(handle, argument);
+      pointer = &view;
+      return;
+    }
+    views.reserve(count);
+    pointers.reserve(count);
+    for (const AtenTensorHandle tensor : list) {
+      views.push_back(view_of(tensor, argument));
+      pointers.push_back(&views.back());
+    }
+    view = views.front();
+  }
+  const DLTensor* const* data() const { return list.empty() ? &pointer : pointers.data(); }
 };
 
 struct Value {
@@ -41,57 +68,48 @@ class Call {
   }
 
   void run(StableIValue* stack) {
-    look_at(s_.operands, inputs_);
-    look_at(s_.outputs, outputs_);
+    for (size_t i = 0; i < s_.operands.size(); ++i) inputs_[i].look(s_.operands[i].argument);
+    for (size_t i = 0; i < s_.outputs.size(); ++i) outputs_[i].look(s_.outputs[i].argument);
     find_device();
     for (size_t i = 0; i < s_.operands.size(); ++i) add_operand(s_.operands[i], inputs_[i]);
     for (size_t i = 0; i < s_.outputs.size(); ++i)
       add_argument(s_.outputs[i].argument, outputs_[i]);
     add_attributes();
-    std::array<AtenTensorHandle, kMostResults> made{};
-    for (size_t i = 0; i < s_.results.size(); ++i) made[i] = make(s_.results[i]);
+    for (size_t i = 0; i < s_.results.size(); ++i) made_[i].set(make(s_.results[i], made_[i]));
     execute();
-    for (size_t i = 0; i < s_.results.size();
-         ++i) {  // another handle: this call's own goes with it
-      AtenTensorHandle given = nullptr;
-      check(aoti_torch_new_tensor_handle(made[i], &given), "a result");
-      stack[i] = reinterpret_cast<StableIValue>(given);
-    }
+    for (size_t i = 0; i < s_.results.size(); ++i)
+      stack[i] = reinterpret_cast<StableIValue>(handles_.give(made_[i].handle));
   }
 
  private:
-  static constexpr size_t kMostResults = 4;
-
   void take_operands(const StableIValue* stack, const std::vector<Operand>& operands,
-                     std::vector<Tensors>& taken) {
-    taken.resize(operands.size());
+                     Tensors* taken) {
     for (size_t i = 0; i < operands.size(); ++i) {
-      std::vector<AtenTensorHandle>& handles = taken[i].handles;
       if (operands[i].is_list()) {
-        take_list(pointer<StableListOpaque>(stack[i]), handles);
+        take_list(pointer<StableListOpaque>(stack[i]), taken[i]);
       } else if (!operands[i].is_optional()) {
-        handles.push_back(handles_.keep(pointer<AtenTensorOpaque>(stack[i])));
+        taken[i].set(handles_.keep(pointer<AtenTensorOpaque>(stack[i])));
       } else if (auto* inner = pointer<StableIValue>(stack[i]); inner != nullptr) {
-        handles.push_back(handles_.keep(pointer<AtenTensorOpaque>(*inner)));
+        taken[i].set(handles_.keep(pointer<AtenTensorOpaque>(*inner)));
         delete inner;
       }
     }
   }
 
-  void take_list(StableListHandle list, std::vector<AtenTensorHandle>& handles) {
-    size_t size = 0;
-    check(torch_list_size(list, &size), "a list");
-    handles.reserve(size);
-    for (size_t k = 0; k < size; ++k) {
+  void take_list(StableListHandle list, Tensors& taken) {
+    check(torch_list_size(list, &taken.count), "a list");
+    taken.list.reserve(taken.count);
+    handles_.reserve(taken.count);
+    for (size_t k = 0; k < taken.count; ++k) {
       StableIValue item = 0;
       check(torch_list_get_item(list, k, &item), "a tensor of a list");
-      handles.push_back(handles_.keep(pointer<AtenTensorOpaque>(item)));
+      taken.list.push_back(handles_.keep(pointer<AtenTensorOpaque>(item)));
     }
+    if (taken.count != 0) taken.handle = taken.list.front();
     check(torch_delete_list(list), "a list");
   }
 
   void take_attributes(const StableIValue* stack) {
-    values_.resize(s_.attributes.size());
     for (size_t i = 0; i < s_.attributes.size(); ++i) {
       Value& value = values_[i];
       switch (s_.attributes[i].kind) {
@@ -111,37 +129,33 @@ class Call {
     }
   }
 
-  static void look_at(const std::vector<Operand>& operands, std::vector<Tensors>& tensors) {
-    for (size_t i = 0; i < operands.size(); ++i) {
-      Tensors& t = tensors[i];
-      t.views.reserve(t.handles.size());
-      for (const AtenTensorHandle handle : t.handles)
-        t.views.push_back(view_of(handle, operands[i].argument));
-    }
+  void see_device(const Tensors& t) {
+    const auto see = [&](const DLTensor& view) {
+      if (found_ && (device_.device_type != kDLCPU || view.device.device_type == kDLCPU)) return;
+      device_ = view.device;
+      found_ = true;
+    };
+    if (t.count == 0) return;
+    see(t.view);
+    for (const DLTensor& view : t.views) see(view);
   }
 
   // The device of the call: a GPU if any tensor is on one, lest a stray one on the CPU hide it.
   void find_device() {
-    for (const auto* list : {&inputs_, &outputs_})
-      for (const Tensors& t : *list)
-        for (const DLTensor& view : t.views)
-          if (!found_ || (device_.device_type == kDLCPU && view.device.device_type != kDLCPU)) {
-            device_ = view.device;
-            found_ = true;
-          }
+    for (size_t i = 0; i < s_.operands.size(); ++i) see_device(inputs_[i]);
+    for (size_t i = 0; i < s_.outputs.size(); ++i) see_device(outputs_[i]);
     if (!found_)
       throw std::runtime_error(std::string(s_.info->name) + ": expected a tensor; got none");
   }
 
-  void add_argument(const twinops_argument_info* argument, Tensors& t) {
+  void add_argument(const twinops_argument_info* argument, const Tensors& t) {
     if (argument == nullptr) return;
-    if (t.pointers.size() != t.views.size())
-      for (const DLTensor& view : t.views) t.pointers.push_back(&view);
-    arguments_.push_back(TWINOPS_ARGUMENT(argument->name, t.pointers.data(), t.pointers.size()));
+    arguments_[argument_count_++] = TWINOPS_ARGUMENT(argument->name, t.data(), t.count);
   }
 
-  void add_operand(const Operand& operand, Tensors& tensors) {
-    if (!tensors.views.empty() && becomes_attribute(operand, tensors.views.front())) return;
+  void add_operand(const Operand& operand, const Tensors& tensors) {
+    if (tensors.count == 0 && operand.is_optional()) return;
+    if (tensors.count == 1 && becomes_attribute(operand, tensors.view)) return;
     add_argument(operand.argument, tensors);
     if (operand.also != nullptr) add_argument(operand.also, tensors);
   }
@@ -182,7 +196,7 @@ class Call {
       a.int_value = value.integer;
       a.float_value = value.real;
       a.string_value = value.text;
-      attributes_.push_back(a);
+      attributes_[attribute_count_++] = a;
     }
   }
 
@@ -203,7 +217,7 @@ class Call {
 
   AtenTensorHandle make_like(const Result& r, DLDataType type) const {
     const Tensors& like = inputs_[r.like];
-    const DLTensor& view = like.views.front();
+    const DLTensor& view = like.view;
     if (r.is_optional() && type.code == kDLUInt && type.bits == 32) {
       int64_t elements = 1;
       for (int i = 0; i < view.ndim; ++i) elements *= view.shape[i];
@@ -212,7 +226,7 @@ class Call {
     // A mask of bytes lies in the order of the elements, whatever the order of `like` in memory.
     if (r.is_optional() && type.bits == 8)
       return empty(view, std::vector<int64_t>(view.shape, view.shape + view.ndim), type);
-    if (r.shape == Result::Shape::like) return empty_like(like.handles.front(), view, type);
+    if (r.shape == Result::Shape::like) return empty_like(like.handle, view, type);
     if (view.ndim == 0)
       throw std::runtime_error(std::string(s_.info->name) + ": " + s_.operands[r.like].name +
                                ": expected a dimension or more; got a scalar");
@@ -226,16 +240,14 @@ class Call {
     return empty(view, shape, type);
   }
 
-  AtenTensorHandle make(const Result& r) {
-    const DLTensor& like = inputs_[r.like].views.front();
+  AtenTensorHandle make(const Result& r, Tensors& made) {
+    const DLTensor& like = inputs_[r.like].view;
     const DLDataType type = type_of(r, like);
     if (type.bits == 0) return handles_.keep(empty(like, {0}, {kDLUInt, 8, 1}));
-    const AtenTensorHandle handle = handles_.keep(make_like(r, type));
-    Tensors& made = made_.emplace_back();
-    made.handles.push_back(handle);
-    made.views.push_back(view_of(handle, r.argument));
+    made.set(handles_.keep(make_like(r, type)));
+    made.look(r.argument);
     add_argument(r.argument, made);
-    return handle;
+    return made.handle;
   }
 
   static void parallel_for(void*, int64_t n, void (*task)(void*, int64_t), void* context) {
@@ -265,18 +277,18 @@ class Call {
     } else {
       execution.stream = current_stream(device_);
     }
-    if (twinops_run(s_.info->name, arguments_.data(), arguments_.size(), attributes_.data(),
-                    attributes_.size(), &execution) != TWINOPS_OK)
+    if (twinops_run(s_.info->name, arguments_, argument_count_, attributes_, attribute_count_,
+                    &execution) != TWINOPS_OK)
       throw std::runtime_error(twinops_last_error());
   }
 
   const Signature& s_;
   Handles handles_;
-  std::vector<Tensors> inputs_, outputs_;
-  std::deque<Tensors> made_;
-  std::vector<Value> values_;
-  std::vector<twinops_argument> arguments_;
-  std::vector<twinops_attribute> attributes_;
+  Tensors inputs_[kMostOperands], outputs_[kMostResults], made_[kMostResults];
+  Value values_[kMostAttributes];
+  twinops_argument arguments_[kMostArguments];
+  twinops_attribute attributes_[kMostAttributes];
+  size_t argument_count_ = 0, attribute_count_ = 0;
   DLDevice device_{};
   bool found_ = false;
 };

@@ -214,6 +214,8 @@ std::vector<Signature> signatures(const twinops_operator_info& info) {
     all.push_back(in_place(info));
   } else {
     all.push_back(functional(info));
+    all.push_back(functional(info));
+    all.back().name.insert(0, "_");
     all.push_back(with_outputs(info));
   }
   for (Signature& s : all) s.schema = write_schema(s);

@@ -56,8 +56,12 @@ struct Signature {
   std::vector<Result> results;
 };
 
-// The operator as PyTorch's operators: one that gives new tensors and an overload "out" that writes
-// into given ones; or, if an output is a list, one that works in place, whose name ends with "_".
+// The operator as PyTorch's operators: one that gives new tensors; the same again under a name with
+// an underscore before it; and an overload "out" that writes into given tensors. Or, if an output
+// is a list, one that works in place, whose name ends with "_". The Python module gives gradients
+// to all but those with the underscore, which it calls itself: PyTorch does not call back into
+// Python for them. (It has to be another name: of two overloads with the same arguments PyTorch
+// forgets one, and ends with the other.)
 std::vector<Signature> signatures(const twinops_operator_info& info);
 
 // The results of the operator, a line each, for whoever must know their shapes without computing:

@@ -95,6 +95,12 @@ Handles::~Handles() {
   for (const StringHandle text : strings_) torch_delete_string(text);
 }
 
+AtenTensorHandle Handles::give(AtenTensorHandle tensor) {
+  const auto found = std::find(tensors_.rbegin(), tensors_.rend(), tensor);
+  if (found != tensors_.rend()) tensors_.erase(std::next(found).base());
+  return tensor;
+}
+
 DLTensor view_of(AtenTensorHandle tensor, const twinops_argument_info* argument) {
   int64_t rank = 0, *sizes = nullptr, *strides = nullptr;
   int32_t dtype = 0;
@@ -120,7 +126,7 @@ AtenTensorHandle empty_like(AtenTensorHandle like, const DLTensor& view, DLDataT
     expected *= view.shape[i];
   }
   if (contiguous && expected != 0)
-    return empty(view, std::vector<int64_t>(view.shape, view.shape + view.ndim), type);
+    return empty_strided(view.device, view.ndim, view.shape, view.strides, type);
   // PyTorch's own rule for the order of axes.
   AtenTensorHandle copy = nullptr;
   check(aoti_torch_new_tensor_handle(like, &copy), "a tensor");

@@ -16,13 +16,19 @@ void check(AOTITorchError error, const char* what);
 // Handles that are given back when this goes.
 class Handles {
  public:
-  Handles() = default;
+  Handles() {
+    tensors_.reserve(8);
+    strings_.reserve(8);
+  }
   Handles(const Handles&) = delete;
   ~Handles();
   AtenTensorHandle keep(AtenTensorHandle tensor) {
     tensors_.push_back(tensor);
     return tensor;
   }
+  // What was kept is the caller's again. It was among the last.
+  AtenTensorHandle give(AtenTensorHandle tensor);
+  void reserve(size_t more) { tensors_.reserve(tensors_.size() + more); }
   StringHandle keep(StringHandle text) {
     strings_.push_back(text);
     return text;

@@ -1,6 +1,9 @@
 """torch.ops.twinops.*: every operator of the table, its bits beside those of the C++ core, PyTorch's own
 check of custom operators, meta tensors, refusals."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from core import assert_same_bits, run
@@ -165,3 +168,9 @@ def test_threads_of_pytorch_give_the_same_bits():
         torch.set_num_threads(threads)
     for a, b in zip(one, two):
         assert_same_bits(a, b)
+
+def test_the_process_ends_well():
+    """PyTorch takes every operator out when a process ends; two that look alike would end it badly."""
+    code = "import torch, twinops.torch; torch._C._jit_get_all_schemas()"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True)
+    assert run.returncode == 0, run.stderr

@@ -2,7 +2,7 @@
 PyTorch's dispatcher would call back into Python for each call otherwise (_autograd.py), which costs
 more than the call. Both give the same bits and the same gradients; a test compares them.
 
-Under create_graph the backward passes go by torch.ops.twinops, which are differentiable in turn.
+An operator has a second one without a gradient, RAW, for that. Under create_graph the backward passes go by torch.ops.twinops, which are differentiable in turn.
 """
 
 import torch
@@ -10,18 +10,25 @@ from torch.autograd import Function
 
 from twinops.torch import _random
 from twinops.torch._autograd import mask_gradient
+from twinops.torch._plugin import functional_names
 
 ops = torch.ops.twinops
 _below_autograd = torch._C._AutoDispatchBelowAutograd
+# By name, the operators without a gradient.
+RAW = {op: getattr(ops, f"_{op}").default for op in functional_names()}
+_dropout = RAW["dropout"]
+_GRADIENT = {"softmax": "softmax_grad", "log_softmax": "log_softmax_grad"}
 _TENSORS = {torch.Tensor, torch.nn.Parameter}
 
 
 def is_plain(*tensors):
     """Whether these tensors, or None, may take the short way."""
+    if _random.is_traced():
+        return False
     for t in tensors:
         if t is not None and type(t) not in _TENSORS:
             return False
-    return not _random.is_traced()
+    return True
 
 
 def wants_gradient(*tensors):
@@ -32,19 +39,12 @@ def wants_gradient(*tensors):
     return False
 
 
-def call(overload, *args, **kwargs):
-    """The operator without a gradient."""
-    with _below_autograd():
-        return overload(*args, **kwargs)
-
-
 class Softmax(Function):
     """softmax and log_softmax: `op` is the name."""
 
     @staticmethod
     def forward(ctx, x, mask, lengths, op, attributes):
-        with _below_autograd():
-            y = _FORWARD[op](x, mask, lengths, **attributes)
+        y = RAW[op](x, mask, lengths, **attributes)
         ctx.op, ctx.attributes, ctx.dtype = op, attributes, x.dtype
         if mask is not None and ctx.needs_input_grad[1]:
             ctx.save_for_backward(y, mask)
@@ -55,31 +55,32 @@ class Softmax(Function):
     @staticmethod
     def backward(ctx, dy):
         y, *mask = ctx.saved_tensors
-        axis = ctx.attributes["axis"]
-        known = {"axis": axis, "scale": ctx.attributes["scale"]}
+        known = {n: v for n, v in ctx.attributes.items() if n in ("axis", "scale")}
         if y.dtype != ctx.dtype:
             known["dx_type"] = str(ctx.dtype).removeprefix("torch.")
         dx = dmask = None
         if ctx.needs_input_grad[0]:
-            dx = _gradient(_BACKWARD[ctx.op], y, dy, **known)
+            dx = _gradient(_GRADIENT[ctx.op], y, dy, **known)
         if mask:
-            dmask = mask_gradient(ctx.op, y, dy, mask[0], axis)
+            dmask = mask_gradient(ctx.op, y, dy, mask[0], ctx.attributes.get("axis", -1))
         return dx, dmask, None, None, None
 
 
 class Dropout(Function):
     @staticmethod
     def forward(ctx, x, seed_tensor, attributes, mask_type):
-        with _below_autograd():
-            y, mask = ops.dropout.default(x, seed_tensor, mask_type=mask_type, **attributes)
+        if mask_type:
+            y, mask = _dropout(x, seed_tensor, mask_type=mask_type, **attributes)
+        else:
+            y, mask = _dropout(x, seed_tensor, **attributes)[0], None
         ctx.attributes = attributes
-        ctx.save_for_backward(mask if mask_type else None, seed_tensor)
+        ctx.save_for_backward(mask, seed_tensor)
         return y
 
     @staticmethod
     def backward(ctx, dy):
         mask, seed_tensor = ctx.saved_tensors
-        dx = _gradient(ops.dropout_grad.default, dy, mask, seed_tensor, **ctx.attributes)
+        dx = _gradient("dropout_grad", dy, mask, seed_tensor, **ctx.attributes)
         return dx, None, None, None
 
 
@@ -96,17 +97,16 @@ class DropoutInPlace(Function):
     @staticmethod
     def backward(ctx, dy):
         (seed_tensor,) = ctx.saved_tensors
-        dx = _gradient(ops.dropout_grad.default, dy, None, seed_tensor, **ctx.attributes)
+        dx = _gradient("dropout_grad", dy, None, seed_tensor, **ctx.attributes)
         return dx, None, None
 
 
 class BiasDropoutResidual(Function):
     @staticmethod
     def forward(ctx, x, bias, residual, seed_tensor, attributes, mask_type):
-        with _below_autograd():
-            y, mask = ops.bias_dropout_residual.default(
-                x, bias, residual, seed_tensor, mask_type=mask_type, **attributes
-            )
+        y, mask = RAW["bias_dropout_residual"](
+            x, bias, residual, seed_tensor, mask_type=mask_type, **attributes
+        )
         ctx.attributes = attributes
         ctx.row = bias is not None and bias.dim() < x.dim()
         ctx.save_for_backward(mask if mask_type else None, seed_tensor)
@@ -121,7 +121,7 @@ class BiasDropoutResidual(Function):
             if to_bias and ctx.row:
                 dy = dy.contiguous()  # the sums are taken of a dx without gaps
             dx, dbias = _gradient(
-                ops.bias_dropout_residual_grad.default,
+                "bias_dropout_residual_grad",
                 dy,
                 mask,
                 seed_tensor,
@@ -145,16 +145,15 @@ class SoftmaxDropout(Function):
 
     @staticmethod
     def forward(ctx, x, mask, lengths, seed_tensor, softmax, dropout, types):
-        with _below_autograd():
-            y, p, kept = ops.softmax_dropout.default(
-                x, mask, lengths, seed_tensor, **softmax, **dropout, **types
-            )
-        ctx.softmax = {"axis": softmax["axis"], "scale": softmax["scale"]}
+        y, p, kept = RAW["softmax_dropout"](
+            x, mask, lengths, seed_tensor, **softmax, **dropout, **types
+        )
+        ctx.softmax = {n: v for n, v in softmax.items() if n in ("axis", "scale")}
         if p.dtype != x.dtype:
             ctx.softmax["dx_type"] = str(x.dtype).removeprefix("torch.")
         ctx.dropout = dropout
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(p, kept if types["dropout_mask_type"] else None, seed_tensor)
+        ctx.save_for_backward(p, kept if "dropout_mask_type" in types else None, seed_tensor)
         return y, p
 
     @staticmethod
@@ -163,7 +162,7 @@ class SoftmaxDropout(Function):
         dx = None
         if dy is not None:
             dx = _gradient(
-                ops.softmax_dropout_grad.default,
+                "softmax_dropout_grad",
                 p,
                 dy,
                 kept,
@@ -172,17 +171,24 @@ class SoftmaxDropout(Function):
                 **ctx.dropout,
             )
         if dp is not None:
-            more = _gradient(ops.softmax_grad.default, p, dp, **ctx.softmax)
+            more = _gradient("softmax_grad", p, dp, **ctx.softmax)
             dx = more if dx is None else dx + more
         return dx, None, None, None, None, None, None
 
 
-def _gradient(overload, *args, **kwargs):
+def _gradient(op, *args, **kwargs):
     if torch.is_grad_enabled():  # create_graph
-        return overload(*args, **kwargs)
-    with _below_autograd():
-        return overload(*args, **kwargs)
+        return getattr(ops, op)(*args, **kwargs)
+    return RAW[op](*args, **kwargs)
 
 
-_FORWARD = {"softmax": ops.softmax.default, "log_softmax": ops.log_softmax.default}
-_BACKWARD = {"softmax": ops.softmax_grad.default, "log_softmax": ops.log_softmax_grad.default}
+def _applied(function):
+    """function.apply without its questions about torch.func, which is_plain has answered."""
+    return super(Function, function).apply
+
+
+apply_softmax = _applied(Softmax)
+apply_dropout = _applied(Dropout)
+apply_dropout_in_place = _applied(DropoutInPlace)
+apply_bias_dropout_residual = _applied(BiasDropoutResidual)
+apply_softmax_dropout = _applied(SoftmaxDropout)

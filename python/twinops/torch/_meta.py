@@ -57,6 +57,7 @@ def _register(op):
         return made if len(made) > 1 else made[0]
 
     torch.library.register_fake(f"twinops::{op}", fake)
+    torch.library.register_fake(f"twinops::_{op}", fake)
 
 
 def _register_writing(name):

@@ -12,10 +12,12 @@ _below_autograd = torch._C._AutoDispatchBelowAutograd
 _below_versions = torch._C._AutoDispatchBelowADInplaceOrView
 
 
-def _dense(gradient, allow_fp16):
-    if not allow_fp16 and gradient.dtype == torch.float16:
-        raise ValueError("Attempting to unscale FP16 gradients.")
-    return gradient
+def unscale_(gradients, scale, found_inf):
+    """Multiplies the gradients, a list of plain tensors of one device, with 1 / scale in place; found_inf
+    becomes 1 if a value is not finite."""
+    with _below_autograd(), _below_versions():
+        torch.ops.twinops.check_finite_and_unscale_.default(gradients, scale, found_inf)
+    increment_version(gradients)
 
 
 class GradScaler(_TorchGradScaler):
@@ -58,11 +60,7 @@ class GradScaler(_TorchGradScaler):
         found = {}
         for device, gradients in by_device.items():
             found[device] = torch.zeros((), dtype=torch.float32, device=device)
-            with _below_autograd(), _below_versions():
-                torch.ops.twinops.check_finite_and_unscale_.default(
-                    gradients, scale.to(device, non_blocking=True), found[device]
-                )
-            increment_version(gradients)
+            unscale_(gradients, scale.to(device, non_blocking=True), found[device])
         if (groups or self._process_group) and not found:
             found[scale.device] = torch.zeros((), dtype=torch.float32, device=scale.device)
         if self._process_group is not None:

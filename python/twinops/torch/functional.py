@@ -82,25 +82,35 @@ def _softmax(op, x, dim, dtype, mask, lengths, attributes):
     if sharding.is_sharded(x):
         return sharding.softmax(op, x, dim, dtype, mask, lengths, attributes)
     _check_dim(x, dim)
-    x, out_type = _cast(x, _autocast_dtype(x, dtype))
+    if dim != -1:
+        attributes["axis"] = dim
+    if dtype is not None or x.is_cuda:
+        x, out_type = _cast(x, _autocast_dtype(x, dtype))
+        if out_type != "same":
+            attributes["out_type"] = out_type
     if x.dim() == 0:  # PyTorch takes a scalar for a row of one
         return _softmax(op, x.reshape(1), 0, dtype, mask, lengths, attributes).reshape(())
-    mask = _mask_for(x, mask)
-    attributes = {**attributes, "axis": dim, "out_type": out_type}
+    if mask is not None:
+        mask = _mask_for(x, mask)
     if not _eager.is_plain(x, mask, lengths):
         return _autograd.call(op, x, mask, lengths, **attributes)
     if _eager.wants_gradient(x, mask):
-        return _eager.Softmax.apply(x, mask, lengths, op, attributes)
-    return _eager.call(_eager._FORWARD[op], x, mask, lengths, **attributes)
+        return _eager.apply_softmax(x, mask, lengths, op, attributes)
+    return _eager.RAW[op](x, mask, lengths, **attributes)
 
 
 def _row_masks(scale, causal, causal_offset, masked_rows):
-    return {
-        "scale": scale,
-        "causal": causal,
-        "causal_offset": causal_offset,
-        "masked_rows": masked_rows,
-    }
+    """Those that are not as the operator has them: each costs a call its time."""
+    attributes = {}
+    if scale != 1.0:
+        attributes["scale"] = float(scale)
+    if causal:
+        attributes["causal"] = True
+    if causal_offset:
+        attributes["causal_offset"] = causal_offset
+    if masked_rows != "nan":
+        attributes["masked_rows"] = masked_rows
+    return attributes
 
 
 def softmax(
@@ -167,7 +177,9 @@ def _draws(x, p, training):
 def _random_arguments(x, p, generator, global_shape, start):
     """(attributes, seed tensor) of every operator of the family. At p = 1 nothing is drawn."""
     seed, seed_tensor = (0, None) if p == 1.0 else _random.draw(x, generator)
-    attributes = {"p": float(p), "seed": seed}
+    attributes = {"p": float(p)}
+    if seed:
+        attributes["seed"] = seed
     if global_shape is not None:
         attributes["global_shape"] = ",".join(map(str, global_shape))
         attributes["start"] = ",".join(map(str, start))
@@ -198,10 +210,10 @@ def _dropout(x, p, training, inplace, generator, mask, global_shape, start, shar
         y = _autograd.call("dropout", x, seed_tensor, mask_type=mask_type, **attributes)[0]
         return x.copy_(y) if inplace else y
     if inplace:
-        return _eager.DropoutInPlace.apply(x, seed_tensor, attributes)
+        return _eager.apply_dropout_in_place(x, seed_tensor, attributes)
     if _eager.wants_gradient(x):
-        return _eager.Dropout.apply(x, seed_tensor, attributes, mask_type)
-    return _eager.call(ops.dropout.default, x, seed_tensor, **attributes)[0]
+        return _eager.apply_dropout(x, seed_tensor, attributes, mask_type)
+    return _eager.RAW["dropout"](x, seed_tensor, **attributes)[0]
 
 
 def dropout(
@@ -311,12 +323,10 @@ def bias_dropout_residual(
             **attributes,
         )[0]
     if _eager.wants_gradient(input, bias, residual):
-        return _eager.BiasDropoutResidual.apply(
+        return _eager.apply_bias_dropout_residual(
             input, bias, residual, seed_tensor, attributes, mask_type
         )
-    return _eager.call(
-        ops.bias_dropout_residual.default, input, bias, residual, seed_tensor, **attributes
-    )[0]
+    return _eager.RAW["bias_dropout_residual"](input, bias, residual, seed_tensor, **attributes)[0]
 
 
 def softmax_dropout(
@@ -355,19 +365,23 @@ def softmax_dropout(
     x, y_type = _cast(input, _autocast_dtype(input, dtype))
     mask = _mask_for(x, mask)
     random, seed_tensor = _random_arguments(x, p, generator, global_shape, start)
-    masks["axis"] = dim
+    if dim != -1:
+        masks["axis"] = dim
     gradient = _eager.wants_gradient(x)
-    types = {"y_type": y_type, "dropout_mask_type": _mask_type(dropout_mask)}
-    types["probabilities_type"] = y_type if gradient else ""
+    types = {} if y_type == "same" else {"y_type": y_type}
+    if gradient:
+        types["probabilities_type"] = y_type
+        if _mask_type(dropout_mask):
+            types["dropout_mask_type"] = _mask_type(dropout_mask)
     if not _eager.is_plain(x, mask, lengths):
         types["probabilities_type"] = y_type  # whether a gradient is wanted, the trace may not know
         return _autograd.call(
             "softmax_dropout", x, mask, lengths, seed_tensor, **masks, **random, **types
         )[0]
     if gradient:
-        return _eager.SoftmaxDropout.apply(x, mask, lengths, seed_tensor, masks, random, types)[0]
-    return _eager.call(
-        ops.softmax_dropout.default, x, mask, lengths, seed_tensor, **masks, **random, **types
+        return _eager.apply_softmax_dropout(x, mask, lengths, seed_tensor, masks, random, types)[0]
+    return _eager.RAW["softmax_dropout"](
+        x, mask, lengths, seed_tensor, **masks, **random, **types
     )[0]
 
 
