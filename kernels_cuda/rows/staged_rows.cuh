@@ -1,6 +1,7 @@
-// Short rows that lie side by side without a gap, on their way through a block's shared memory.
-// What travels is 16 bytes at a time whatever the rows' length, and lanes take their elements from
-// there in words of 4: a row needs no long edges, and no shuffles for them.
+// Short rows that lie side by side without a gap, by way of a block's shared memory. They are
+// copied 16 bytes at a time whatever the rows' length, and lanes take their elements from there in
+// words of 4 bytes. So a row needs no long head and tail, and no shuffles for them. What was
+// measured and tried: docs/lab/softmax-warp-kernel.md#staged-rows.
 #pragma once
 
 #include <cuda_pipeline_primitives.h>
@@ -33,7 +34,7 @@ class StagedRows {
   // Where the first one lies.
   __device__ __forceinline__ int shift() const { return shift_; }
 
-  // All threads of the block; every one may read and write every element once it has waited.
+  // All threads of the block; each may read and write every element once it has waited.
   __device__ __forceinline__ void fetch(const T* from) const {
     copy(memory_ + shift_, from,
          [](T* to, const T* vector) { __pipeline_memcpy_async(to, vector, 16); });
@@ -43,7 +44,8 @@ class StagedRows {
     __pipeline_wait_prior(0);
     __syncthreads();
   }
-  // All threads, once they have written. To memory that is aligned as that they came from.
+  // All threads, once they have written: stores to memory with the same offset within 16 bytes as
+  // what was fetched.
   __device__ __forceinline__ void store(T* to) const {
     __syncthreads();
     copy(to, memory_ + shift_, [](T* vector, const T* from) {
@@ -54,7 +56,7 @@ class StagedRows {
  private:
   static constexpr int kVector = 16 / sizeof(T);
 
-  // Whole vectors by copy_vector, the edges' elements one by one.
+  // Copies whole vectors by copy_vector, the elements of head and tail one by one.
   template <class CopyPack>
   __device__ __forceinline__ void copy(T* to, const T* from, CopyPack&& copy_vector) const {
     const int head = min(count_, (kVector - shift_) % kVector), vectors = (count_ - head) / kVector;
@@ -70,10 +72,10 @@ class StagedRows {
   T* memory_;
 };
 
-// How a row of up to kMost elements lies in G lanes, R words each: the ring of rows/lane_io.cuh,
-// which no row comes round. Every row has elements for kFilled words of a lane, or one more. A word
-// is an element of float32 or two of 16 bits, one of which may be another row's, and is then
-// neither read nor written.
+// The fragment of a row of up to kMost elements on G lanes, R words each: the layout of
+// rows/lane_io.cuh, in which nothing wraps round. Every row has elements for kFilled words of a
+// lane, or one more. A word is one float32, or two 16-bit elements, one of which may be another
+// row's and is then neither read nor written.
 template <class T, int G, int R, int kFilled>
 class StagedFragment : public RowLane {
  public:
@@ -83,21 +85,21 @@ class StagedFragment : public RowLane {
   static constexpr int kStride = G * V;  // elements from one word of a lane to its next
   static constexpr int kLeast = kFilled * G * V, kMost = R * G * V - (V - 1);
 
-  // Of the row of `length` that begins with element `begin` of the block's memory.
+  // Of the row of `length` elements that begins with element `begin` of the block's memory.
   __device__ __forceinline__ StagedFragment(int begin, int length, int lane)
       : RowLane(lane, length), shift_(begin & (V - 1)) {}
 
-  // Which element of the row is element e of word r; others' are below 0, or beyond the row.
+  // Which element of the row is element e of word r; other rows' are below 0 or beyond the row.
   __device__ __forceinline__ int element(int r, int e) const { return element(r) + e; }
 
-  // Where the lane's word r is, from the row's first element on.
+  // Where the lane's word r is, counted from the row's first element.
   __device__ __forceinline__ int place(int r) const { return element(r); }
   // Whether the lane's element i is the row's.
   __device__ __forceinline__ bool has(int i) const {
     return inside(i / V) || (i % V == 0 ? has_first(i / V) : has_last(i / V));
   }
 
-  // From `at` on, the row's first element; 0 beyond it.
+  // Loads from `at` on, the row's first element; 0 beyond the row.
   __device__ __forceinline__ void load(const T* at, Vector<T, V> (&vectors)[R]) const {
     const T* const mine = at + element(0);
     unrolled<R>([&](auto r) {
@@ -112,7 +114,8 @@ class StagedFragment : public RowLane {
       vectors[r] = bit_cast<Vector<T, V>>(word);
     });
   }
-  // Makes elements that are not among the row's first `left` `value`, left being all or fewer.
+  // Makes all elements `value` that are not among the row's first `left`, which are all of them or
+  // fewer.
   __device__ __forceinline__ void pad(int left, T value, Vector<T, V> (&vectors)[R]) const {
     const std::uint32_t values = V == 2 ? bits_of(value) * 0x10001u : bits_of(value);
     const auto pad_word = [&](auto r) {
@@ -129,8 +132,8 @@ class StagedFragment : public RowLane {
       if (inside(r)) pad_word(r);
     });
   }
-  // Stores word r as f(r, y) gives it, which is no NaN or, where kNumbers is false, may be. (What
-  // else Share takes makes no difference here.)
+  // Stores word r as f(r, y) gives it; kNumbers: no y is NaN. (The other parameters of
+  // LaneFragment::store() make no difference here.)
   template <bool kNumbers, bool = false, bool = false, class F>
   __device__ __forceinline__ void store(T* at, std::int64_t, F&& f) const {
     if (left_ == 0) return;
@@ -198,8 +201,8 @@ void with_staged_fragment(int length, Launch&& launch) {
   launch(TypeTag<S>());
 }
 
-// Rows that a block has threads for at a time, and which of them this thread has a share of. Those
-// of a warp lie an odd number of words apart if they can, so that lanes meet in few banks.
+// Rows that a block has threads for at a time, and which of them this thread works on. Where they
+// can, a warp's rows lie an odd number of words from one another, so that few lanes meet in a bank.
 template <class S>
 inline constexpr int kStagedRows = kShortThreads / S::kLanes;
 template <class S>
@@ -210,8 +213,8 @@ __device__ __forceinline__ int staged_row(int length) {
   return warp * kOfWarp + row;
 }
 
-// What one block works on, `rounds` times as many rows as it has threads for: `rows` of them, with
-// those beyond the last that there are, and `count` elements from `begin` on.
+// What one block works on: `rows` rows, `rounds` times as many as it has threads for, counting
+// those beyond the last row that there is; and `count` elements from `begin` on.
 template <class S>
 struct StagedBlock {
   template <class Rows>
@@ -227,8 +230,8 @@ struct StagedBlock {
   int count;
 };
 
-// Whether rows of every operand lie side by side, and of a length that is none of whole vectors,
-// whose lanes would meet in a bank.
+// Whether the rows of every operand lie side by side, with a length that is no multiple of a
+// vector: of such rows lanes would meet in a bank.
 template <class T, class Rows>
 bool can_be_staged(const Rows& rows) {
   constexpr int kVector = 16 / sizeof(T), N = std::extent_v<decltype(rows.step)>;
@@ -242,8 +245,8 @@ bool can_be_staged(const Rows& rows) {
   return true;
 }
 
-// Launches kernel(job, rounds), which has `operands` in shared memory; a block takes `bytes` or
-// more of each, so that enough is on its way at once.
+// Launches kernel(params, rounds), which has `operands` operands in shared memory. A block takes
+// `bytes` or more of each, so that enough is on its way at once.
 template <class S, class Params>
 void launch_staged_rows(void (*kernel)(Params, int), const Params& params, int operands, int bytes,
                         Execution& execution) {

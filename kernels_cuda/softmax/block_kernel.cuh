@@ -38,13 +38,12 @@ __device__ __forceinline__ void take_row(const Params& params, int chunk,
   RemainderIf<kAppended, SoftmaxRemainder<In, RemainderFragment>> remainder(rest - kFoldChunk, lane,
                                                                             chunk == warps - 1);
   F x[S::kElements], max;
-  const auto at =
-      [&] {  // where the chunk lies in out and in x; computed again, which takes no registers
-        auto starts = row_starts(params.rows.outer, reload_block());
-        starts.of[kOut] += begin * step_out;
-        starts.of[kX] += begin * step_in;
-        return starts;
-      };
+  const auto at = [&] {  // the chunk in out and in x; computed again, to save registers
+    auto starts = row_starts(params.rows.outer, reload_block());
+    starts.of[kOut] += begin * step_out;
+    starts.of[kX] += begin * step_in;
+    return starts;
+  };
   const auto fragment_of = [&](const In* from) { return S(from, left, lane); };
   bool again = false;
   const auto load = [&](F(&x)[S::kElements]) {

@@ -1,5 +1,5 @@
-// softmax_grad and log_softmax_grad over rows that lie across memory: which calls those are, and
-// how they are launched.
+// softmax_grad and log_softmax_grad of strided rows: which calls these kernels take, and how they
+// are launched.
 #include "kernels_cuda/softmax/grad_planes_kernel.cuh"
 #include "kernels_cuda/softmax/strided.hpp"
 
@@ -16,7 +16,7 @@ bool launch_strided(Params& params, Execution& execution) {
   return launch_tiles(kernel, params, V, StridedGradSmem<F>::bytes(params.plan, V), execution);
 }
 
-// By way of shared memory, rows that a warp holds; false if that is no way for them.
+// Rows that one warp holds, by way of shared memory; false if they cannot go that way.
 template <bool kLog, class Params>
 bool launch_planes(Params& params, Execution& execution) {
   using T = typename Params::In;
@@ -37,7 +37,7 @@ bool launch_planes(Params& params, Execution& execution) {
   return done;
 }
 
-// A thread holds 128 bytes of y and dy, four rows wide where they move as one.
+// A thread holds 128 bytes of y and dy: four rows wide where they move in vectors.
 template <bool kLog, class T>
 bool launch_type(const SoftmaxGradArguments& a, Execution& execution) {
   constexpr int V = sizeof(T) == 8 ? 2 : 4;

@@ -1,4 +1,4 @@
-// softmax and log_softmax over rows that lie across memory: which calls those are, and how they are
+// softmax and log_softmax of strided rows: which calls these kernels take, and how they are
 // launched.
 #include "kernels_cuda/softmax/planes_kernel.cuh"
 #include "kernels_cuda/softmax/strided.hpp"
@@ -6,7 +6,8 @@
 namespace twinops {
 namespace {
 
-// Threads hold K elements of each of V rows: of rows of up to a chunk as few as will do, in steps.
+// Rows of up to a chunk. A thread holds K elements of each of V rows, or as few of them as will do,
+// in steps of kStep.
 template <bool kLog, int V, int K, int kStep, class Params>
 bool launch_one_chunk(Params& params, Execution& execution) {
   using F = typename Params::F;
@@ -33,7 +34,7 @@ bool launch_chunks(Params& params, Execution& execution) {
                       StridedSoftmaxSmem<F>::bytes(params.plan, V), execution);
 }
 
-// By way of shared memory, rows of up to a chunk; false if that is no way for them.
+// Rows of up to a chunk by way of shared memory; false if they cannot go that way.
 template <bool kLog, class Params>
 bool launch_planes(Params& params, Execution& execution) {
   using T = typename Params::In;
