@@ -83,7 +83,7 @@ def test_a_transformer_of_pytorchs_computes_by_twinops(device):
 
     with tt.patched(), torch.profiler.profile() as profile:
         given = _seeded(step)
-    names = {e.key for e in profile.key_averages()}
+    names = {e.key.replace("::_", "::") for e in profile.key_averages()}
     assert {"twinops::softmax", "twinops::dropout", "twinops::dropout_grad"} <= names
     with tt.patched():
         assert_same_bits(_seeded(step), given)
