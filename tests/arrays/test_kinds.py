@@ -4,6 +4,7 @@ not installed here, or have no GPU, are skipped."""
 import core
 import numpy as np
 import pytest
+from examples import isas
 from samples import sample
 from snippets import run
 
@@ -94,6 +95,7 @@ assert made
 
 def test_scratch_memory_is_made_as_the_kind_says(tmp_path, monkeypatch):
     """The core needs it on a GPU, and on the CPU for a long row that two threads share."""
+    isas()  # the scalar kernels have one thread
     monkeypatch.setenv("TWINOPS_THREADS", "2")
     run(SCRATCH, None, tmp_path)
 

