@@ -20,18 +20,22 @@ def _everything(x, bias):
     return F.log_softmax(z, 0) + F.dropout1d(x[None], 0.5)[0], a, b
 
 
-def _compare(function, inputs, backend, **options):
+def _compare(function, inputs, backend, contracts=False):
+    """`contracts`: the compiler may make one rounding of two in what is PyTorch's of the first result."""
     torch.manual_seed(3)
     expected = function(*inputs)
     expected = expected if isinstance(expected, tuple) else (expected,)
     wanted = torch.autograd.grad(expected[0].square().sum(), inputs)
-    compiled = torch.compile(function, backend=backend, fullgraph=True, **options)
+    compiled = torch.compile(function, backend=backend, fullgraph=True)
     for _ in range(2):
         torch.manual_seed(3)
         given = compiled(*inputs)
         given = given if isinstance(given, tuple) else (given,)
-        for a, b in zip(given, expected):
-            assert_same_bits(a, b)
+        for i, (a, b) in enumerate(zip(given, expected)):
+            if contracts and i == 0:
+                torch.testing.assert_close(a, b)
+            else:
+                assert_same_bits(a, b)
         for a, b in zip(torch.autograd.grad(given[0].square().sum(), inputs), wanted):
             torch.testing.assert_close(a, b)
     return given
@@ -52,7 +56,7 @@ def test_inductor(device):
     x, bias = _inputs(device)
     if device == "cuda":
         pytest.importorskip("triton")
-        _compare(_everything, (x, bias), "inductor")
+        _compare(_everything, (x, bias), "inductor", contracts=True)
     else:  # of our operators alone: there is no C++ for it to compile
         _compare(lambda x: F.softmax_dropout(F.dropout(x, 0.5), 0.2), (x,), "inductor")
 
