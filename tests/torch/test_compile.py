@@ -182,3 +182,15 @@ def test_traced_by_make_fx(device):
     expected = F.dropout(F.softmax(x, -1), 0.5)
     torch.manual_seed(3)
     assert_same_bits(graph(x), expected)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_traced_by_jit(device):
+    x = torch.randn(4, 8, device=device)
+    traced = torch.jit.trace(lambda x: F.dropout(F.softmax(x, -1), 0.5), x, check_trace=False)
+    torch.manual_seed(3)
+    expected = F.dropout(F.softmax(x, -1), 0.5), F.dropout(F.softmax(x, -1), 0.5)
+    torch.manual_seed(3)
+    for y in expected:
+        assert_same_bits(traced(x), y)

@@ -40,6 +40,7 @@ def is_traced():
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._get_tracing_state() is not None  # torch.jit.trace
     )
 
 
@@ -53,7 +54,7 @@ def draw(x, generator=None):
         return 0, torch.ops.twinops.draw_seed(x)
     if torch._C._are_functorch_transforms_active():
         return 0, torch.randint(_HIGHEST, (), device="cpu")
-    if torch._C._len_torch_dispatch_stack() > 0:
+    if is_traced():
         return 0, torch.ops.twinops.draw_seed(x)
     if x.is_cuda and torch.cuda.is_current_stream_capturing():
         return 0, torch.empty((), dtype=torch.int64, device=x.device).random_()

@@ -6,14 +6,14 @@ import warnings
 
 import torch
 
-from twinops.torch import _random, functional
+from twinops.torch import _random, _softmax
 
 ops = torch.ops.twinops
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def _forward(op, x, dim, half_to_float):
-    functional._check_dim(x, dim)
+    _softmax.check_dim(x, dim)
     dtype = torch.float32 if half_to_float else x.dtype
     out = torch.empty(x.shape, dtype=dtype, device=x.device)
     if x.dim() == 0:
@@ -23,7 +23,7 @@ def _forward(op, x, dim, half_to_float):
     return out
 
 
-def _softmax(x, dim, half_to_float):
+def _softmax_kernel(x, dim, half_to_float):
     return _forward("softmax", x, dim, half_to_float)
 
 
@@ -73,7 +73,7 @@ def _dropout(x, p, train):
 
 
 _KERNELS = {
-    "_softmax": _softmax,
+    "_softmax": _softmax_kernel,
     "_log_softmax": _log_softmax,
     "_softmax_backward_data": _softmax_backward,
     "_log_softmax_backward_data": _log_softmax_backward,

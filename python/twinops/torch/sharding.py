@@ -60,7 +60,7 @@ def _local(tensor, x):
 
 def softmax(op, x, dim, dtype, mask, lengths, attributes):
     """Rows are taken whole: a tensor that is sharded along `dim` is gathered along it first."""
-    from twinops.torch import functional
+    from twinops.torch import _softmax
 
     if mask is not None or lengths is not None:
         raise NotImplementedError(
@@ -69,18 +69,18 @@ def softmax(op, x, dim, dtype, mask, lengths, attributes):
     if attributes.get("causal") and any(p.is_shard(x.dim() - 2) for p in x.placements):
         x = _whole_values(x, but=(dim, -2))
     x = _whole_values(x, but=(dim,))
-    local = functional._softmax(op, x.to_local(), dim, dtype, None, None, attributes)
+    local = _softmax.run(op, x.to_local(), dim, dtype, None, None, attributes)
     return _like(x, local)
 
 
 def dropout(x, p, inplace, generator, mask, shared_axes):
-    from twinops.torch import functional
+    from twinops.torch import _dropout
 
     whole = _whole_values(x)
     global_shape, start = _place(whole)
     if inplace and whole is not x:
         raise RuntimeError("dropout in place of a DTensor with partial sums: it has to be made whole")
-    local = functional._dropout(
+    local = _dropout.run(
         whole.to_local(), p, True, inplace, generator, mask, global_shape, start, shared_axes
     )
     return x if inplace else _like(whole, local)
@@ -89,7 +89,7 @@ def dropout(x, p, inplace, generator, mask, shared_axes):
 def bias_dropout_residual(x, bias, residual, p, training, generator, mask):
     from torch.distributed.tensor import Replicate, Shard
 
-    from twinops.torch import functional
+    from twinops.torch import _dropout
 
     x = _whole_values(x)
     global_shape, start = _place(x)
@@ -105,7 +105,7 @@ def bias_dropout_residual(x, bias, residual, p, training, generator, mask):
         )
     else:
         bias = _local(bias, x)
-    local = functional.bias_dropout_residual(
+    local = _dropout.bias_dropout_residual(
         x.to_local(),
         bias,
         _local(residual, x),

@@ -1,0 +1,229 @@
+"""The dropout family of functional.py."""
+
+import torch
+from torch import Tensor
+
+from twinops.torch import _autograd, _eager, _random, _softmax, sharding
+
+ops = torch.ops.twinops
+_MASK_TYPES = {"bits": "uint32", "bytes": "bool", None: ""}
+
+
+def _check_p(p):
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _draws(x, p, training):
+    return training and p != 0.0
+
+
+def _random_arguments(x, p, generator, global_shape, start):
+    """(attributes, seed tensor) of every operator of the family. At p = 1 nothing is drawn."""
+    seed, seed_tensor = (0, None) if p == 1.0 else _random.draw(x, generator)
+    attributes = {"p": float(p)}
+    if seed:
+        attributes["seed"] = seed
+    if global_shape is not None:
+        attributes["global_shape"] = ",".join(map(str, global_shape))
+        attributes["start"] = ",".join(map(str, start))
+    elif start is not None:
+        raise ValueError("start is given without global_shape")
+    return attributes, seed_tensor
+
+
+def _mask_type(mask):
+    if mask not in _MASK_TYPES:
+        raise ValueError(f"mask has to be 'bits', 'bytes' or None, but got {mask!r}")
+    return _MASK_TYPES[mask]
+
+
+def run(x, p, training, inplace, generator, mask, global_shape, start, shared_axes=""):
+    if not isinstance(x, Tensor):
+        raise TypeError(f"dropout(): argument 'input' must be Tensor, not {type(x).__name__}")
+    _check_p(p)
+    mask_type = _mask_type(mask)
+    if not _draws(x, p, training):
+        return x
+    if sharding.is_sharded(x):
+        return sharding.dropout(x, p, inplace, generator, mask, shared_axes)
+    attributes, seed_tensor = _random_arguments(x, p, generator, global_shape, start)
+    if shared_axes:
+        attributes["shared_axes"] = shared_axes
+    if not _eager.is_plain(x):
+        y = _autograd.call("dropout", x, seed_tensor, mask_type=mask_type, **attributes)[0]
+        return x.copy_(y) if inplace else y
+    if inplace:
+        return _eager.apply_dropout_in_place(x, seed_tensor, attributes)
+    if _eager.wants_gradient(x):
+        return _eager.apply_dropout(x, seed_tensor, attributes, mask_type)
+    return _eager.RAW["dropout"](x, seed_tensor, **attributes)[0]
+
+
+def dropout(
+    input,
+    p=0.5,
+    training=True,
+    inplace=False,
+    *,
+    generator=None,
+    mask=None,
+    global_shape=None,
+    start=None,
+):
+    """torch.nn.functional.dropout: an element of the floating input is dropped, +0, with probability p
+    (0 to 1, else ValueError); the others are multiplied with 1 / (1 - p). Outside training the input
+    comes back. inplace: the input is written over, and the mask is drawn again for the gradient,
+    whatever `mask`. Which elements are dropped is a function of seed, offset and the element's index
+    alone: docs/same-mask-everywhere.md. docs/operators/dropout.md"""
+    return run(input, p, training, inplace, generator, mask, global_shape, start)
+
+
+def _channels(name, x, p, training, inplace, generator, ranks):
+    """Whole channels are dropped: all axes behind the first two share a draw."""
+    _check_p(p)
+    if x.dim() not in ranks:
+        raise RuntimeError(
+            f"{name}: Expected {ranks[0]}D or {ranks[1]}D input, but received a {x.dim()}D input."
+        )
+    batched = x.dim() == ranks[-1]
+    if not batched:
+        x = x.unsqueeze_(0) if inplace else x.unsqueeze(0)
+    shared = ",".join(str(i) for i in range(2, x.dim()))
+    y = run(x, p, training, inplace, generator, None, None, None, shared)
+    if not batched:
+        y = y.squeeze_(0) if inplace else y.squeeze(0)
+    return y
+
+
+def dropout1d(input, p=0.5, training=True, inplace=False, *, generator=None):
+    """torch.nn.functional.dropout1d: drops whole channels of (N, C, L) or (C, L)."""
+    return _channels("dropout1d", input, p, training, inplace, generator, (2, 3))
+
+
+def dropout2d(input, p=0.5, training=True, inplace=False, *, generator=None):
+    """torch.nn.functional.dropout2d: drops whole channels of (N, C, H, W). As in PyTorch, an input of
+    three dimensions is (N, C, L)."""
+    _check_p(p)
+    if input.dim() == 3:
+        return dropout1d(input, p, training, inplace, generator=generator)
+    if input.dim() == 4:
+        return _channels("dropout2d", input, p, training, inplace, generator, (3, 4))
+    return torch.nn.functional.dropout2d(input, p, training, inplace)  # as PyTorch refuses it
+
+
+def dropout3d(input, p=0.5, training=True, inplace=False, *, generator=None):
+    """torch.nn.functional.dropout3d: drops whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    return _channels("dropout3d", input, p, training, inplace, generator, (4, 5))
+
+
+def bitmask_dropout(input, p=0.5, training=True, *, generator=None, global_shape=None, start=None):
+    """Dropout that returns its mask too, as ONNX Runtime's BitmaskDropout: (y, mask). The mask is int32
+    of shape [ceil(n / 32)]: element e is bit e % 32 of word e // 32, counted from the lowest bit,
+    1 = kept; bits beyond the last element are 0. The other arguments are dropout's."""
+    _check_p(p)
+    if _draws(input, p, training):
+        attributes, seed_tensor = _random_arguments(input, p, generator, global_shape, start)
+    else:
+        attributes, seed_tensor = {"p": 0.0}, None
+    return ops.dropout(input, seed_tensor, mask_type="uint32", **attributes)
+
+
+def bias_dropout_residual(
+    input,
+    bias=None,
+    residual=None,
+    p=0.5,
+    training=True,
+    *,
+    generator=None,
+    mask=None,
+    global_shape=None,
+    start=None,
+):
+    """dropout(input + bias) + residual in one pass; each sum is rounded once.
+
+    input: floating.
+    bias: None, or a tensor of the type of input, of shape [input.shape[-1]] or the shape of input.
+    residual: None, or a tensor of the shape and type of input.
+    The other arguments are dropout's. docs/operators/bias_dropout_residual.md
+    """
+    _check_p(p)
+    mask_type = _mask_type(mask)
+    if sharding.is_sharded(input):
+        return sharding.bias_dropout_residual(input, bias, residual, p, training, generator, mask)
+    if _draws(input, p, training):
+        attributes, seed_tensor = _random_arguments(input, p, generator, global_shape, start)
+    else:
+        attributes, seed_tensor = {"p": float(p), "training": training}, None
+    if not _eager.is_plain(input, bias, residual):
+        return _autograd.call(
+            "bias_dropout_residual",
+            input,
+            bias,
+            residual,
+            seed_tensor,
+            mask_type=mask_type,
+            **attributes,
+        )[0]
+    if _eager.wants_gradient(input, bias, residual):
+        return _eager.apply_bias_dropout_residual(
+            input, bias, residual, seed_tensor, attributes, mask_type
+        )
+    return _eager.RAW["bias_dropout_residual"](input, bias, residual, seed_tensor, **attributes)[0]
+
+
+def softmax_dropout(
+    input,
+    p=0.5,
+    dim=-1,
+    training=True,
+    *,
+    dtype=None,
+    generator=None,
+    dropout_mask=None,
+    mask=None,
+    lengths=None,
+    scale=1.0,
+    causal=False,
+    causal_offset=0,
+    masked_rows="nan",
+    global_shape=None,
+    start=None,
+):
+    """dropout(softmax(input)), with the bits of the two one after the other: what attention does with
+    its scores.
+
+    input, dim, dtype, mask, lengths, scale, causal, causal_offset, masked_rows: softmax's. For a mask
+        that wants a gradient, softmax and dropout are called one after the other.
+    p, training, generator, global_shape, start: dropout's; dropout_mask: its `mask`.
+    docs/operators/softmax_dropout.md
+    """
+    _check_p(p)
+    _softmax.check_dim(input, dim)
+    masks = _softmax.row_masks(scale, causal, causal_offset, masked_rows)
+    apart = mask is not None and _eager.wants_gradient(mask)
+    if not _draws(input, p, training) or apart or sharding.is_sharded(input) or input.dim() == 0:
+        y = _softmax.run("softmax", input, dim, dtype, mask, lengths, masks)
+        return run(y, p, training, False, generator, dropout_mask, global_shape, start)
+    x, y_type = _softmax.cast(input, _softmax.autocast_dtype(input, dtype))
+    mask = _softmax.mask_for(x, mask)
+    random, seed_tensor = _random_arguments(x, p, generator, global_shape, start)
+    if dim != -1:
+        masks["axis"] = dim
+    gradient = _eager.wants_gradient(x)
+    types = {} if y_type == "same" else {"y_type": y_type}
+    if gradient:
+        types["probabilities_type"] = y_type
+        if _mask_type(dropout_mask):
+            types["dropout_mask_type"] = _mask_type(dropout_mask)
+    if not _eager.is_plain(x, mask, lengths):
+        types["probabilities_type"] = y_type  # whether a gradient is wanted, the trace may not know
+        return _autograd.call(
+            "softmax_dropout", x, mask, lengths, seed_tensor, **masks, **random, **types
+        )[0]
+    if gradient:
+        return _eager.apply_softmax_dropout(x, mask, lengths, seed_tensor, masks, random, types)[0]
+    return _eager.RAW["softmax_dropout"](
+        x, mask, lengths, seed_tensor, **masks, **random, **types
+    )[0]

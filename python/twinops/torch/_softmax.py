@@ -1,0 +1,129 @@
+"""The softmax family of functional.py."""
+
+import torch
+from torch import Tensor
+
+from twinops.torch import _autograd, _eager, sharding
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def check_dim(x, dim):
+    if type(dim) is not int:
+        raise TypeError(f"softmax(): argument 'dim' must be int, not {type(dim).__name__}")
+    rank = max(x.dim(), 1)
+    if not -rank <= dim < rank:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})"
+        )
+
+
+def autocast_dtype(x, dtype):
+    """Under autocast PyTorch takes softmax in float32 on a GPU."""
+    if dtype is None and x.is_cuda and torch.is_autocast_enabled("cuda"):
+        return torch.float32
+    return dtype
+
+
+def mask_for(x, mask):
+    """A mask that twinops takes with x: another floating type is converted."""
+    if mask is None or mask.dtype in (x.dtype, torch.bool, torch.uint8):
+        return mask
+    if mask.dtype == torch.float32 and x.dtype in _HALF:
+        return mask
+    return mask.to(x.dtype)
+
+
+def cast(x, dtype):
+    """x, and the type that the operator is asked for instead of a conversion before it."""
+    if dtype is None or dtype == x.dtype:
+        return x, "same"
+    if dtype == torch.float32 and x.dtype in _HALF:
+        return x, "float32"
+    return x.to(dtype), "same"
+
+
+def run(op, x, dim, dtype, mask, lengths, attributes):
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{op}(): argument 'input' must be Tensor, not {type(x).__name__}")
+    if sharding.is_sharded(x):
+        return sharding.softmax(op, x, dim, dtype, mask, lengths, attributes)
+    check_dim(x, dim)
+    if dim != -1:
+        attributes["axis"] = dim
+    if dtype is not None or x.is_cuda:
+        x, out_type = cast(x, autocast_dtype(x, dtype))
+        if out_type != "same":
+            attributes["out_type"] = out_type
+    if x.dim() == 0:  # PyTorch takes a scalar for a row of one
+        return run(op, x.reshape(1), 0, dtype, mask, lengths, attributes).reshape(())
+    if mask is not None:
+        mask = mask_for(x, mask)
+    if not _eager.is_plain(x, mask, lengths):
+        return _autograd.call(op, x, mask, lengths, **attributes)
+    if _eager.wants_gradient(x, mask):
+        return _eager.apply_softmax(x, mask, lengths, op, attributes)
+    return _eager.RAW[op](x, mask, lengths, **attributes)
+
+
+def row_masks(scale, causal, causal_offset, masked_rows):
+    """Those that are not as the operator has them: each costs a call its time."""
+    attributes = {}
+    if scale != 1.0:
+        attributes["scale"] = float(scale)
+    if causal:
+        attributes["causal"] = True
+    if causal_offset:
+        attributes["causal_offset"] = causal_offset
+    if masked_rows != "nan":
+        attributes["masked_rows"] = masked_rows
+    return attributes
+
+
+def softmax(
+    input,
+    dim=None,
+    _stacklevel=3,
+    dtype=None,
+    *,
+    mask=None,
+    lengths=None,
+    scale=1.0,
+    causal=False,
+    causal_offset=0,
+    masked_rows="nan",
+):
+    """torch.nn.functional.softmax: exp(v) / sum(exp(v)) along `dim`, of a floating input. dtype: x is
+    cast to it first; None: it is not. Returns the shape of input. docs/operators/softmax.md"""
+    if dim is None:
+        dim = torch.nn.functional._get_softmax_dim("softmax", input.dim(), _stacklevel)
+    attributes = row_masks(scale, causal, causal_offset, masked_rows)
+    return run("softmax", input, dim, dtype, mask, lengths, attributes)
+
+
+def log_softmax(
+    input,
+    dim=None,
+    _stacklevel=3,
+    dtype=None,
+    *,
+    mask=None,
+    lengths=None,
+    scale=1.0,
+    causal=False,
+    causal_offset=0,
+    masked_rows="nan",
+):
+    """torch.nn.functional.log_softmax: v - log(sum(exp(v))) along `dim`, of a floating input; dtype as of
+    softmax. Returns the shape of input. docs/operators/logmd"""
+    if dim is None:
+        dim = torch.nn.functional._get_softmax_dim("log_softmax", input.dim(), _stacklevel)
+    attributes = row_masks(scale, causal, causal_offset, masked_rows)
+    return run("log_softmax", input, dim, dtype, mask, lengths, attributes)
+
+
+def softmin(input, dim=None, _stacklevel=3, dtype=None):
+    """torch.nn.functional.softmin: softmax of -input, whose negation is exact."""
+    if dim is None:
+        dim = torch.nn.functional._get_softmax_dim("softmin", input.dim(), _stacklevel)
+    return softmax(input, dim, dtype=dtype, scale=-1.0)
