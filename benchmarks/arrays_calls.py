@@ -1,9 +1,12 @@
 """What a call of a small NumPy array costs, in microseconds of the host: twinops' functions of arrays,
 and the core alone, called by ctypes with everything made before. Run with the package installed:
 
-    python benchmarks/arrays_calls.py
+    python benchmarks/arrays_calls.py           # a table
+    python benchmarks/arrays_calls.py --json    # a line of JSON for each, for benchmarks/record.py
 """
 
+import json
+import sys
 import time
 
 import numpy as np
@@ -15,7 +18,7 @@ from twinops._native import library
 SHAPE = (4, 8)
 
 
-def microseconds(call, calls=2000, rounds=15):
+def microseconds(call, calls=50, rounds=400):
     """The best round's time of a call: other processes only add to it."""
     best = float("inf")
     for _ in range(rounds):
@@ -35,6 +38,13 @@ def core(op, x, out):
     return Call(library(), op, views)
 
 
+def show(name, time):
+    if "--json" in sys.argv:
+        print(json.dumps({"call": name, "microseconds": round(time, 1)}))
+    else:
+        print(f"{name:28} {time:5.1f} us")
+
+
 def main():
     x = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
     out = np.empty_like(x)
@@ -48,9 +58,8 @@ def main():
         "dropout, outputs given": lambda: twinops.dropout(x, p=0.1, seed=7, y=out, mask=mask),
         "softmax_grad": lambda: twinops.softmax_grad(x, out),
     }
-    print(f"a call of {SHAPE[0]} x {SHAPE[1]} float32   us")
     for name, call in rows.items():
-        print(f"{name:26} {microseconds(call):5.1f}")
+        show(name, microseconds(call))
 
 
 main()

@@ -1,9 +1,12 @@
 """What a call of a small array costs under jit, in microseconds of the host: twinops' functions and JAX's
 own. Run with the package installed:
 
-    python benchmarks/jax_calls.py
+    python benchmarks/jax_calls.py           # a table
+    python benchmarks/jax_calls.py --json    # a line of JSON for each, for benchmarks/record.py
 """
 
+import json
+import sys
 import time
 
 import jax
@@ -14,7 +17,7 @@ import twinops.jax as tj
 SHAPE = (4, 8)
 
 
-def microseconds(call, calls=1000, rounds=15):
+def microseconds(call, calls=50, rounds=400):
     """The best round's time of a call: other processes only add to it."""
     jax.block_until_ready(call())
     best = float("inf")
@@ -31,6 +34,13 @@ def own_dropout(key, x):
     return jnp.where(jax.random.bernoulli(key, 0.9, x.shape), x / 0.9, 0)
 
 
+def show(name, time):
+    if "--json" in sys.argv:
+        print(json.dumps({"call": name, "microseconds": round(time, 1)}))
+    else:
+        print(f"{name:28} {time:5.1f} us")
+
+
 def main():
     x, key = jax.random.normal(jax.random.key(0), SHAPE), jax.random.key(7)
     programs = {
@@ -41,10 +51,9 @@ def main():
         "twinops dropout": (lambda key, x: tj.dropout(key, x, 0.1), (key, x)),
         "twinops dropout, int seed": (lambda x: tj.dropout(7, x, 0.1), (x,)),
     }
-    print(f"a call of {SHAPE[0]} x {SHAPE[1]} float32 under jit   us")
     for name, (f, arguments) in programs.items():
         program = jax.jit(f)
-        print(f"{name:28} {microseconds(lambda: program(*arguments)):5.1f}")
+        show(name, microseconds(lambda: program(*arguments)))
 
 
 main()
