@@ -7,20 +7,18 @@ import warnings
 import torch
 
 from twinops.torch import _random, _softmax
+from twinops.torch._eager import RAW
 
-ops = torch.ops.twinops
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def _forward(op, x, dim, half_to_float):
     _softmax.check_dim(x, dim)
-    dtype = torch.float32 if half_to_float else x.dtype
-    out = torch.empty(x.shape, dtype=dtype, device=x.device)
     if x.dim() == 0:
-        getattr(ops, op).out(x.reshape(1), axis=0, out=out.reshape(1))
-    else:
-        getattr(ops, op).out(x, axis=dim, out=out)
-    return out
+        return _forward(op, x.reshape(1), 0, half_to_float).reshape(())
+    if half_to_float:
+        return RAW[op](x, axis=dim, out_type="float32").contiguous()
+    return RAW[op](x, axis=dim).contiguous()  # as PyTorch's results are
 
 
 def _softmax_kernel(x, dim, half_to_float):
@@ -32,10 +30,12 @@ def _log_softmax(x, dim, half_to_float):
 
 
 def _backward(op, grad, y, dim, input_dtype):
-    dx = torch.empty(y.shape, dtype=input_dtype, device=y.device)
-    tensors = (y, grad, dx) if y.dim() else (y.reshape(1), grad.reshape(1), dx.reshape(1))
-    getattr(ops, op).out(tensors[0], tensors[1], axis=dim if y.dim() else 0, dx=tensors[2])
-    return dx
+    if y.dim() == 0:
+        return _backward(op, grad.reshape(1), y.reshape(1), 0, input_dtype).reshape(())
+    if input_dtype != y.dtype:
+        dx_type = str(input_dtype).removeprefix("torch.")
+        return RAW[op](y, grad, axis=dim, dx_type=dx_type).contiguous()
+    return RAW[op](y, grad, axis=dim).contiguous()
 
 
 def _softmax_backward(grad, y, dim, input_dtype):
@@ -50,7 +50,7 @@ def _native_dropout(x, p, train):
     if train is False or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool, memory_format=torch.contiguous_format)
     seed, seed_tensor = (0, None) if p == 1 else _random.draw(x)
-    return ops.dropout(x, seed_tensor, p=p, seed=seed, mask_type="bool")
+    return RAW["dropout"](x, seed_tensor, p=p, seed=seed, mask_type="bool")
 
 
 def _native_dropout_backward(grad, mask, scale):
@@ -58,7 +58,7 @@ def _native_dropout_backward(grad, mask, scale):
     p = 0.0 if scale == 0 else 1.0 - 1.0 / scale
     if scale == 0:
         return torch.zeros_like(grad)
-    return ops.dropout_grad(grad, mask.contiguous(), p=p)
+    return RAW["dropout_grad"](grad, mask.contiguous(), p=p)
 
 
 def _dropout(x, p, train):
