@@ -22,8 +22,15 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 find_package(Threads REQUIRED)
-find_path(TWINOPS_DLPACK_INCLUDE_DIR dlpack/dlpack.h REQUIRED)
-find_path(TWINOPS_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp REQUIRED)
+function(twinops_find_header variable header package)
+  find_path(${variable} ${header})
+  if(NOT ${variable})
+    message(FATAL_ERROR "twinops: ${header} is missing: install Debian's or Ubuntu's package ${package}, "
+      "or all that is needed by scripts/install-dependencies; or name the folder: -D${variable}=")
+  endif()
+endfunction()
+twinops_find_header(TWINOPS_DLPACK_INCLUDE_DIR dlpack/dlpack.h libdlpack-dev)
+twinops_find_header(TWINOPS_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp libxsimd-dev)
 
 add_library(twinops_options INTERFACE)
 target_compile_features(twinops_options INTERFACE cxx_std_20)

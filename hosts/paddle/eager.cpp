@@ -231,6 +231,11 @@ using twinops::paddle_host::PyObject;
 
 #define TWINOPS_PADDLE_API extern "C" __attribute__((visibility("default")))
 
+// See serve_device(); `memory` is DLPack's number of a device's kind.
+TWINOPS_PADDLE_API void twinops_paddle_serve(const char* device_type, int memory) {
+  twinops::paddle_host::serve_device(device_type, static_cast<DLDeviceType>(memory));
+}
+
 // The operator that Paddle knows by this name, or its gradient; NULL if there is none.
 TWINOPS_PADDLE_API const void* twinops_paddle_find(const char* name, int gradient) {
   return twinops::paddle_host::find_signature(name, gradient != 0);

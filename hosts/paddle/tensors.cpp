@@ -2,9 +2,12 @@
 
 #include <paddle/common/ddim.h>
 #include <paddle/phi/api/include/api.h>
+#include <paddle/phi/backends/context_pool.h>
 #include <paddle/phi/core/dense_tensor.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <string>
 
 #include "hosts/paddle/errors.hpp"
@@ -47,6 +50,20 @@ DLDataType type_for(const twinops_argument_info& argument, phi::DataType paddle)
   return as_words ? words : type;
 }
 
+std::mutex devices_mutex;
+std::map<std::string, DLDeviceType> devices;  // what serve_device() was told
+
+DLDevice custom_device(const phi::Place& place) {
+  const std::string type = place.GetDeviceType();
+  const std::lock_guard lock(devices_mutex);
+  const auto found = devices.find(type);
+  if (found == devices.end())
+    refuse("twinops does not know the memory of Paddle's device \"", type,
+           "\": say that it is CUDA's or the host's, twinops.paddle.serve_device(\"", type,
+           "\", \"cuda\"), or move the tensor with tensor.cpu()");
+  return {found->second, found->second == kDLCPU ? 0 : place.GetDeviceId()};
+}
+
 DLDevice device_of(const phi::Place& place) {
   switch (place.GetType()) {
     case phi::AllocationType::CPU:
@@ -54,6 +71,8 @@ DLDevice device_of(const phi::Place& place) {
       return {kDLCPU, 0};
     case phi::AllocationType::GPU:
       return {kDLCUDA, place.GetDeviceId()};
+    case phi::AllocationType::CUSTOM:
+      return custom_device(place);
     default:
       refuse("twinops computes on Paddle's CPU and GPU places; this tensor lies on ",
              place.DebugString(), ": move it with tensor.to(\"cpu\") or tensor.to(\"gpu\")");
@@ -95,9 +114,19 @@ View::View(const ::paddle::Tensor& tensor, const twinops_argument_info& argument
   return ::paddle::Tensor(all);
 }
 
+void serve_device(const std::string& device_type, DLDeviceType memory) {
+  const std::lock_guard lock(devices_mutex);
+  devices[device_type] = memory;
+}
+
 void* stream_of([[maybe_unused]] const ::paddle::Tensor& tensor) {
 #if defined(PADDLE_WITH_CUDA)
   if (tensor.place().GetType() == phi::AllocationType::GPU) return tensor.stream();
+#elif defined(PADDLE_WITH_CUSTOM_DEVICE)
+  if (const phi::Place place = tensor.place(); place.GetType() == phi::AllocationType::CUSTOM) {
+    if (device_of(place).device_type == kDLCUDA) return tensor.stream();
+    phi::DeviceContextPool::Instance().Get(place)->Wait();
+  }
 #endif
   return nullptr;
 }

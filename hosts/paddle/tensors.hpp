@@ -3,6 +3,7 @@
 
 #include <paddle/phi/api/include/tensor.h>
 
+#include <string>
 #include <vector>
 
 #include "twinops/twinops.h"
@@ -28,7 +29,12 @@ class View {
 // A tensor of this one's shape, type and place whose elements are one and the same.
 ::paddle::Tensor one_element_like(const ::paddle::Tensor& tensor);
 
-// The stream on which Paddle computes `tensor`; nullptr on the CPU.
+// Says what the memory of one of Paddle's custom devices is: kDLCUDA, its streams CUDA's, or
+// kDLCPU. What is not said is refused: a device's memory may be out of reach.
+void serve_device(const std::string& device_type, DLDeviceType memory);
+
+// The stream on which Paddle computes `tensor`; nullptr on the CPU. Of a custom device whose memory
+// is the host's it waits for the stream, because a CPU kernel is on none.
 void* stream_of(const ::paddle::Tensor& tensor);
 
 // Scratch memory of Paddle's allocator, for twinops_execution: it is given back when this goes. On

@@ -14,7 +14,7 @@ from twinops.paddle import _plugin
 
 _plugin.load()
 
-from twinops.paddle import functional  # noqa: E402
+from twinops.paddle import _eager, functional  # noqa: E402
 from twinops.paddle.amp import GradScaler  # noqa: E402
 from twinops.paddle.generator import Generator, default_generator  # noqa: E402
 from twinops.paddle.layers import (  # noqa: E402
@@ -28,7 +28,7 @@ from twinops.paddle.layers import (  # noqa: E402
 )
 from twinops.paddle.patching import patch, patched, patched_names, unpatch  # noqa: E402
 
-run = _plugin.run
+run, serve_device = _plugin.run, _eager.serve_device
 
 __all__ = [
     "BitmaskDropout",
@@ -46,5 +46,6 @@ __all__ = [
     "patched",
     "patched_names",
     "run",
+    "serve_device",
     "unpatch",
 ]

@@ -27,6 +27,8 @@ class _Native:
         self.call = library.twinops_paddle_call
         self.call.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
         self.call.restype = ctypes.py_object
+        self.serve = library.twinops_paddle_serve
+        self.serve.argtypes, self.serve.restype = [ctypes.c_char_p, ctypes.c_int], None
         self._names = library.twinops_paddle_names
         self._names.argtypes, self._names.restype = [ctypes.c_void_p], ctypes.c_char_p
         self.link = library.twinops_paddle_link
@@ -47,6 +49,21 @@ def bind(path):
     global _native, _call
     _native = _Native(path)
     _call = _native.call
+
+
+def serve_device(device_type, memory):
+    """Says what the memory of one of Paddle's custom devices is, so that twinops computes there.
+
+    device_type: the name by which its plugin registers it with Paddle, a str.
+    memory: "cuda": CUDA's, of the device of the same number, and its streams are cudaStream_t; "cpu":
+        the host's, and twinops waits for a device's stream before it computes. Else ValueError.
+
+    A tensor on a device of which nothing was said is refused.
+    """
+    kinds = {"cpu": 1, "cuda": 2}
+    if memory not in kinds:
+        raise ValueError(f"memory argument should be 'cuda' or 'cpu'; got {memory!r}")
+    _native.serve(device_type.encode(), kinds[memory])
 
 
 class Plan:

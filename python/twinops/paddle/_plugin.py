@@ -10,7 +10,7 @@ _DOUBLE, _BITS = struct.Struct("d"), struct.Struct("q")
 _PLUGIN = FOLDER / "libtwinops_paddle.so"
 _BUILT_FOR = FOLDER / "paddle_version.txt"
 _eager_run = _in_dynamic_mode = None  # load() finds them
-_BUILD = "`python -m pip install --force-reinstall --no-deps .` in twinops' folder"
+_BUILD = "`python -m twinops build-paddle`"
 
 
 def _import_paddle():
@@ -29,7 +29,7 @@ def check_version(paddle_version, built_for):
     if built_for is None:
         raise ImportError(
             f"this twinops has no Paddle plugin ({_PLUGIN} is missing): no Paddle was found when it "
-            f"was installed. Install it again where Paddle is: {_BUILD}"
+            f"was installed. Build it: {_BUILD}"
         )
     if built_for != paddle_version:
         raise ImportError(
