@@ -68,7 +68,7 @@ const std::vector<Outside> kOutside = {
     {"a host framework's header",
      {"torch/", "ATen/", "c10/", "paddle/", "xla/", "tvm/", "onnxruntime", "tensorflow/",
       "Python.h", "pybind11"},
-     {"hosts"}},
+     {"hosts", "tests/paddle_device"}},
     {"an intrinsics header",
      {"immintrin.h", "emmintrin.h", "xmmintrin.h", "arm_neon.h"},
      {"kernels_cpu/isa", "numerics/environment.cpp", "tests"}},

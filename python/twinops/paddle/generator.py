@@ -32,6 +32,11 @@ def signed(value):
     return value - _WORD if value >= _WORD // 2 else value
 
 
+def _word(value):
+    """A tensor of one word, where Paddle computes now: a copy, which every device can make."""
+    return paddle.to_tensor([signed(value)], "int64")
+
+
 _cpu_generator = core.default_cpu_generator()
 
 
@@ -183,8 +188,7 @@ class Generator:
     # The seed and the offset of programs. Tensors can be made in dygraph only.
     def _make_tensors(self):
         if self._tensors is None and paddle.in_dynamic_mode():
-            seed = paddle.full([1], signed(self._stream()[0]), "int64")
-            self._tensors = (seed, paddle.zeros([1], "int64"))
+            self._tensors = _word(self._stream()[0]), _word(0)
 
     def _program_offset(self):
         return self._tensors[1].item() if self._tensors else 0
@@ -195,7 +199,7 @@ class Generator:
     def _set_tensors(self, seed, offset):
         if self._tensors is not None and paddle.in_dynamic_mode():
             for tensor, value in zip(self._tensors, (seed, offset)):
-                tensor.set_value(paddle.full([1], signed(value), "int64"))
+                tensor.set_value(_word(value))
 
     def _program_tensors(self):
         if paddle.base.dygraph.base.in_to_static_mode():
