@@ -223,6 +223,6 @@ print("threads", before, count())
 
 def test_a_call_computes_on_paddles_threads():
     """Threads of a second OpenMP runtime would want the cores of Paddle's while they wait."""
-    out = python("-c", THREADS, OMP_NUM_THREADS="3").stdout
+    out = python("-c", THREADS, OMP_NUM_THREADS="2").stdout
     before, after = out.split("threads ")[1].split()
-    assert before == after and int(before) >= 3
+    assert before == after and int(before) >= 2

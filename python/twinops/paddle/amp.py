@@ -19,11 +19,12 @@ def _gradients(optimizer):
         parameters = [p for group in groups for p in group["params"]]
     else:
         parameters = optimizer._parameter_list
-    gradients = [g for g in (p._grad_ivar() for p in parameters) if g is not None]
-    if any(g.is_selected_rows() for g in gradients):
-        names = [p.name for p in parameters if p._grad_ivar() is not None and p._grad_ivar().is_selected_rows()]
+    found = [(p.name, p._grad_ivar()) for p in parameters]
+    gradients = [gradient for _, gradient in found if gradient is not None]
+    sparse = [name for name, g in found if g is not None and g.is_selected_rows()]
+    if sparse:
         raise NotImplementedError(
-            f"the gradient of {names[0]} is sparse, which twinops' GradScaler does not unscale: make the "
+            f"the gradient of {sparse[0]} is sparse, which twinops' GradScaler does not unscale: make the "
             "embedding with sparse=False, or use paddle.amp.GradScaler for this optimizer"
         )
     return gradients
