@@ -19,6 +19,7 @@ WORLDS = [2, 4]
 
 def _enter(rank, world, store, body, device_type, path):
     sys.path[:] = path
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a machine may have no other network
     device = torch.device(device_type, rank) if device_type == "cuda" else torch.device("cpu")
     if device_type == "cuda":
         torch.cuda.set_device(device)
