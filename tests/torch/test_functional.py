@@ -153,6 +153,14 @@ def test_what_has_no_gradient_is_refused_or_marked():
     x = torch.randn(4, 8, requires_grad=True)
     y, mask = F.bitmask_dropout(x, 0.5)
     assert y.requires_grad and not mask.requires_grad
+    tangent = torch.ones(4, 8)
+    for f in (lambda x: F.softmax(x, -1), F.dropout, F.softmax_dropout, F.bias_dropout_residual):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x.detach(), tangent)
+            with pytest.raises(NotImplementedError, match="no forward-mode gradients"):
+                f(dual)
+        with pytest.raises(NotImplementedError, match="no forward-mode gradients"):
+            torch.func.jvp(f, (x.detach(),), (tangent,))
     leaf = torch.randn(4, requires_grad=True)
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         F.dropout(leaf, inplace=True)

@@ -6,7 +6,7 @@ An operator has a second one without a gradient, RAW, for that. Under create_gra
 """
 
 import torch
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 
 from twinops.torch import _random
 from twinops.torch._autograd import mask_gradient
@@ -23,12 +23,24 @@ _TENSORS = {torch.Tensor, torch.nn.Parameter}
 
 def is_plain(*tensors):
     """Whether these tensors, or None, may take the short way."""
+    if forward_ad._current_level >= 0:
+        _refuse_duals(tensors)
     if _random.is_traced():
         return False
     for t in tensors:
         if t is not None and type(t) not in _TENSORS:
             return False
     return True
+
+
+def _refuse_duals(tensors):
+    """PyTorch would drop the tangents of a custom operator's inputs without a word."""
+    for t in tensors:
+        if t is not None and forward_ad.unpack_dual(t).tangent is not None:
+            raise NotImplementedError(
+                "twinops' operators have no forward-mode gradients: use reverse mode, or PyTorch's own "
+                "function under torch.autograd.forward_ad"
+            )
 
 
 def wants_gradient(*tensors):
