@@ -153,3 +153,47 @@ def test_what_was_found_zeroes_the_tree():
         {"a": X}, np.bool_(True), np.float32(8), *counts, decr_every_n_nan_or_inf=1
     )
     assert not tree["a"].any() and (scale, good, bad) == (4, 0, 0)
+
+
+# ---- the real ones, where they are installed -------------------------------------------------------
+
+
+def test_optax(device):
+    optax = pytest.importorskip("optax")
+    optimizer = optax.chain(optax.clip(1e9), tj.scaled(optax.adam(1e-2), tj.DynamicScale(1024.0)))
+    w = jnp.ones([50])
+    state = optimizer.init(w)
+    for x, moves in ((X, True), (X * np.nan, False)):
+        gradients = jax.grad(lambda w: loss(w, x) * state[1].scale.scale)(w)  # noqa: B023
+        updates, state = optimizer.update(gradients, state, w)
+        assert (updates != 0).all() if moves else not updates.any()
+    assert state[1].scale.scale == 512
+
+
+def test_flax_linen():
+    linen = pytest.importorskip("flax.linen")
+
+    class Model(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return tj.Dropout(0.5)(x, rng=self.make_rng("dropout"))
+
+    y, again = (Model().apply({}, X, rngs={"dropout": jax.random.key(2)}) for _ in range(2))
+    core.assert_same(y, again)
+    assert set(np.unique(y)) == {0, 2}
+
+
+def test_flax_nnx():
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Model(nnx.Module):
+        def __init__(self, rngs):
+            self.dropout, self.rngs = tj.Dropout(0.5), rngs
+
+        def __call__(self, x):
+            return self.dropout(x, rngs=self.rngs)
+
+    model = Model(nnx.Rngs(dropout=1))
+    run = nnx.jit(lambda model, x: model(x))
+    first, second = run(model, X), run(model, X)
+    assert set(np.unique(first)) == {0, 2} and (first != second).any()
