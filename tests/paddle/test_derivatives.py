@@ -194,3 +194,13 @@ def test_a_forward_pass_alone_is_not_kept():
     for _ in range(40):  # 2 MiB each time, and more
         F.softmax_dropout(F.log_softmax(F.softmax(x)), 0.5)
     assert memory() - before < 40 << 20
+
+
+def test_what_has_no_second_derivative_is_refused(monkeypatch):
+    from twinops.paddle import _eager
+
+    x = tensor(np.ones(4))
+    monkeypatch.delitem(_eager._SECOND, "softmax")
+    paddle.grad(F.softmax(x)[0], x)
+    with pytest.raises(Exception, match="twinops has no second derivative of softmax"):
+        paddle.grad(F.softmax(x)[0], x, create_graph=True)

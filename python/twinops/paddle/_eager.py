@@ -234,12 +234,16 @@ class _Gradient(PyLayer):
     @staticmethod
     def backward(ctx, *dds):
         plan, kept, attributes, needed = ctx.state
-        return needed.only(_SECOND.get(plan.op, _linear)(plan, kept, attributes, dds))
+        return needed.only(_SECOND[plan.op](plan, kept, attributes, dds))
 
 
 def _differentiable(state, dy):
     """The gradients as functions of dy, and of what was kept of the call."""
     plan, kept, attributes = state.plan, state.kept, state.attributes
+    if plan.op not in _SECOND and plan.op != "softmax_dropout":
+        raise NotImplementedError(
+            f"twinops has no second derivative of {plan.op}: call paddle.grad with create_graph=False"
+        )
     if plan.op == "softmax_dropout":  # its parts, one after the other: the same bits
         dropout, plan = (plan_of(op, {}) for op in ("dropout", "softmax"))
         random = {**kept, "mask": kept.get("dropout_mask"), dropout.dy: dy}
@@ -290,7 +294,14 @@ def _log_softmax(plan, kept, attributes, dds):
     return (-c * z * p * w.sum(axis, keepdim=True)).astype(y.dtype), ddy.astype(y.dtype)
 
 
-_SECOND = {"softmax": _softmax, "log_softmax": _log_softmax}
+# Operators whose gradients can be differentiated: how. Others are refused.
+_SECOND = {
+    "bias_dropout_residual": _linear,
+    "dropout": _linear,
+    "log_softmax": _log_softmax,
+    "random_projection": _linear,
+    "softmax": _softmax,
+}
 
 
 # ---- calls ---------------------------------------------------------------------------------------
