@@ -7,22 +7,12 @@ namespace {
 
 __global__ void probe_kernel() {}
 
-// Asked for once: the driver takes half a millisecond for the clock.
-double memory_rate(int index) {
-  const auto of = [&](cudaDeviceAttr attribute) {
-    return static_cast<double>(device_attribute(attribute, index));
-  };
-  const double gigahertz = of(cudaDevAttrMemoryClockRate) / 1e6;
-  const double bytes = 2 * of(cudaDevAttrGlobalMemoryBusWidth) / 8;  // at both edges of the clock
-  return gigahertz * bytes / of(cudaDevAttrMultiProcessorCount);
-}
-
 CudaDevice describe_device(int index) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   const std::string capability =
       "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);
-  return {properties.name, capability, "cuda/" + capability, memory_rate(index)};
+  return {properties.name, capability, "cuda/" + capability};
 }
 
 CudaProbe probe() {

@@ -12,7 +12,6 @@ struct CudaDevice {
   std::string name;         // "NVIDIA H200"
   std::string capability;   // "sm_90"
   std::string row;          // "cuda/sm_90"
-  double memory_rate = 0;   // bytes a nanosecond and multiprocessor: 25 of an H100, 37 of an H200
   std::string reason = {};  // why nothing is known of it
 };
 

@@ -30,47 +30,33 @@ softmax_staged_kernel<true, HalfParams, StagedFragment<float16, 2, 20, 16>>(
     const __grid_constant__ HalfParams, const int);
 template __global__ void softmax_two_chunk_kernel<
     true, SimpleHalfParams, Chunk, ElementFragment<12>>(const __grid_constant__ SimpleHalfParams);
-template __global__ void softmax_block_kernel<true, HalfParams, Elements>(
-    const __grid_constant__ HalfParams);
-template __global__ void
-softmax_block_kernel<true, SimpleHalfParams, Chunk, Remainder::own_warp, ElementFragment<8>>(
-    const __grid_constant__ SimpleHalfParams);
-template __global__ void
-softmax_block_kernel<true, SimpleHalfParams, Chunk, Remainder::appended, ElementFragment<4>>(
+template __global__ void softmax_block_kernel<true, SimpleHalfParams, ChunkFragment<8, false>,
+                                              LaneFragment<32, 2, 8, false>>(
     const __grid_constant__ SimpleHalfParams);
 template __global__ void softmax_cluster_kernel<true, HalfParams, Chunk>(
-    const __grid_constant__ HalfParams, const ChunkPlan);
-template __global__ void softmax_cluster_kernel<true, HalfParams, Elements>(
     const __grid_constant__ HalfParams, const ChunkPlan);
 template __global__ void softmax_pair_kernel<true, HalfParams, Chunk, BlockOfRow>(
     const __grid_constant__ HalfParams, const __grid_constant__ ChunkPlan);
 template __global__ void softmax_pair_kernel<true, HalfParams, Chunk, ClusterOfRow>(
     const __grid_constant__ HalfParams, const __grid_constant__ ChunkPlan);
-template __global__ void softmax_pair_kernel<true, HalfParams, Chunk, CooperativeOfRow>(
-    const __grid_constant__ HalfParams, const __grid_constant__ ChunkPlan);
 template __global__ void softmax_grid_kernel<true, HalfParams, Chunk>(
     const __grid_constant__ HalfParams, const __grid_constant__ RoundRobinTiles);
-template __global__ void softmax_two_pass_kernel<true, HalfParams, Chunk>(
+template __global__ void softmax_two_pass_kernel<true, HalfParams, Elements>(
     const __grid_constant__ HalfParams, const TwoPassPlan);
 using HalfGradParams = GradParams<float16, float16>;
 template __global__ void grad_warp_kernel<true, float16, float16, LaneFragment<8, 4, 8, true>>(
     const __grid_constant__ HalfGradParams);
-template __global__ void grad_staged_kernel<true, float16, StagedFragment<float16, 2, 18, 14>>(
+template __global__ void grad_staged_kernel<true, float16, StagedFragment<float16, 2, 20, 15>>(
     const __grid_constant__ HalfGradParams, const int);
-template __global__ void grad_block_kernel<true, float16, float16, Elements>(
-    const __grid_constant__ HalfGradParams);
-template __global__ void
-grad_block_kernel<true, float16, float16, Chunk, Remainder::own_warp, LaneFragment<32, 1, 8, true>>(
+template __global__ void grad_block_kernel<true, float16, float16, Chunk>(
     const __grid_constant__ HalfGradParams);
 template __global__ void grad_cluster_kernel<true, float16, float16, Chunk>(
     const __grid_constant__ HalfGradParams, const ChunkPlan);
-template __global__ void grad_pair_kernel<true, float16, float16, Chunk, ClusterScope>(
-    const __grid_constant__ HalfGradParams, const __grid_constant__ ChunkPlan);
-template __global__ void grad_pair_kernel<true, float16, float16, Chunk, CooperativeScope>(
+template __global__ void grad_pair_kernel<true, float16, float16, Chunk>(
     const __grid_constant__ HalfGradParams, const __grid_constant__ ChunkPlan);
 template __global__ void grad_grid_kernel<true, float16, float16, Chunk>(
     const __grid_constant__ HalfGradParams, const __grid_constant__ RoundRobinTiles);
-template __global__ void grad_two_pass_kernel<true, float16, float16, Chunk>(
+template __global__ void grad_two_pass_kernel<true, float16, float16, Elements>(
     const __grid_constant__ HalfGradParams, const TwoPassPlan);
 using HalfStridedParams = StridedSoftmaxParams<float16, float16>;
 using HalfStridedGradParams = StridedGradParams<float16, float16>;

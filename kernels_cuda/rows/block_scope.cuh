@@ -18,9 +18,6 @@ class BlockScope {
            (2 * chunks * static_cast<int>(sizeof(Part)) + 15) / 16 * 16;
   }
 
-  static constexpr bool kOneAxis = false;     // of row_starts()
-  static constexpr bool kPersistent = false;  // takes row after row
-
   __device__ static int block_of_row() { return 0; }
   __device__ static int first_row() { return static_cast<int>(blockIdx.x); }
 

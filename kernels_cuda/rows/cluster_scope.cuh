@@ -21,10 +21,9 @@ __device__ __forceinline__ void cluster_barrier(int blocks) {
 
 // What a launch of one or two chunks a warp decides.
 struct ChunkPlan {
-  int chunks;      // of a row
-  int blocks;      // of a row: the cluster, or the cooperative group
-  int warps;       // of a block
-  void* exchange;  // of cooperative groups
+  int chunks;  // of a row
+  int blocks;  // of a row: the cluster
+  int warps;   // of a block
 };
 
 // Turn t is the row's t-th pass over its parts; a row whose maximum is out of range takes a second
@@ -44,9 +43,6 @@ class ClusterScope {
     return static_cast<int>(sizeof(Smem)) +
            (2 * chunks * static_cast<int>(sizeof(Part)) + 15) / 16 * 16;
   }
-
-  static constexpr bool kOneAxis = false;     // of row_starts()
-  static constexpr bool kPersistent = false;  // takes row after row
 
 #if __CUDA_ARCH__ >= 900
   __device__ static int block_of_row() { return block_of_cluster(); }

@@ -9,7 +9,6 @@
 #include "kernels_cuda/device.hpp"
 #include "kernels_cuda/rows/cluster_launch.cuh"
 #include "kernels_cuda/rows/cluster_scope.cuh"
-#include "kernels_cuda/rows/cooperative_scope.cuh"
 #include "kernels_cuda/rows/lane_io.cuh"
 #include "kernels_cuda/rows/tile_scheduler.cuh"
 #include "operators/softmax_rows.hpp"
@@ -88,63 +87,11 @@ inline bool plan_cluster(std::int64_t length, int of_warp, ClusterWarps of_block
   return true;
 }
 
-// Launches a kernel of teams, if a team finds room, the call brought an allocator for what it meets
-// in, and rows lie a stride apart: to find them among more axes takes registers, which spill
-// (log_softmax_grad of float16 at 2^20 0.78 to 0.75, softmax 0.80 to 0.77). Room: kOfWarp chunks a
-// warp, kMostBlocks of a team, bytes(warps) of a block's shared memory, scratch_bytes(blocks) for
-// the grid. some_warps: of a block, of which those are taken with which a block has the fewest
-// rows, and of equal ones the first.
-template <class SmemLayout, class Params>
-bool launch_cooperative(const Params& params, void (*kernel)(Params, ChunkPlan),
-                        std::initializer_list<int> some_warps, Execution& execution) {
-  const int device = execution.device.index;
-  if (execution.allocate == nullptr || params.rows.outer.rank > 1 ||
-      !device_attribute(cudaDevAttrCooperativeLaunch, device))
-    return false;
-  const auto threads = [](int warps) { return static_cast<unsigned>(warps * kWarp); };
-  const auto shared = [](int warps) { return SmemLayout::bytes(static_cast<std::size_t>(warps)); };
-  const auto chunks = static_cast<int>((params.rows.length + kFoldChunk - 1) / kFoldChunk);
-  ChunkPlan plan{};
-  std::int64_t turns = std::numeric_limits<std::int64_t>::max(), concurrent_rows = 0;
-  for (const int warps : some_warps) {
-    const int of_block = SmemLayout::kOfWarp * warps, blocks = (chunks + of_block - 1) / of_block;
-    if (!fits_shared_memory(shared(warps), device) || blocks > SmemLayout::kMostBlocks) continue;
-    const int resident = resident_blocks(kernel, threads(warps), shared(warps), device);
-    if (blocks > resident) continue;
-    const std::int64_t at_once = std::min<std::int64_t>(params.rows.rows, resident / blocks);
-    const std::int64_t needed = (params.rows.rows + at_once - 1) / at_once;
-    if (needed >= turns) continue;
-    turns = needed;
-    concurrent_rows = at_once;
-    plan = {chunks, blocks, warps, nullptr};
-  }
-  if (concurrent_rows == 0) return false;
-  const dim3 grid(static_cast<unsigned>(plan.blocks), static_cast<unsigned>(concurrent_rows));
-  const Workspace exchange(execution, SmemLayout::scratch_bytes(std::size_t{grid.x} * grid.y));
-  plan.exchange = exchange.data();
-  launch_rows(execution, kernel, grid, threads(plan.warps), shared(plan.warps), kResident, params,
-              plan);
-  return true;
-}
-
-// The Room of a kernel with two chunks a warp that has one for clusters, bytes(warps) besides the
-// parts.
-template <class Parts, std::size_t (*bytes_of)(std::size_t)>
-struct CooperativePairs {
-  static constexpr int kOfWarp = 2, kMostBlocks = Parts::kMost;
-  static constexpr std::size_t bytes(std::size_t warps) {
-    return Parts::bytes(0) + bytes_of(warps);
-  }
-  static constexpr std::size_t scratch_bytes(std::size_t blocks) {
-    return Parts::Exchange::bytes(blocks);
-  }
-};
-
-// Launches a kernel of the persistent tile scheduler. False if a block has not got the shared
-// memory, if the call brought no allocator for the messages, or if a row is longer than the scope
-// has groups or than the blocks' warps are busy with at once: none of them may wait for a row
-// before it has weighed its own chunks of it. SmemLayout: kWarps and kBytes of a block, the Scope,
-// and scratch_bytes(groups) for all of them.
+// Launches a kernel whose resident blocks take a row's groups of chunks in turn. False if the
+// blocks do not fit the device, if the call brought no allocator for the messages between them, if
+// a row has more groups than the scope, or more than the blocks' warps hold at once: no warp may
+// wait for a row before it has weighed its own chunks of it. SmemLayout: kWarps and kBytes of a
+// block, the Scope, scratch_bytes(groups) for all of them.
 template <class SmemLayout, class Params>
 bool launch_round_robin(const Params& params, void (*kernel)(Params, RoundRobinTiles),
                         Execution& execution) {

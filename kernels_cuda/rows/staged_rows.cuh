@@ -10,6 +10,7 @@
 
 #include "kernels_cuda/common/vector_io.cuh"
 #include "kernels_cuda/rows/lane_io.cuh"
+#include "kernels_cuda/rows/lane_shapes.cuh"
 #include "kernels_cuda/rows/plan.cuh"
 #include "operators/softmax_rows.hpp"
 #include "operators/types.hpp"
@@ -173,31 +174,23 @@ class StagedFragment : public RowLane {
   int shift_;
 };
 
-// Which numbers of words of a lane there are kernels for, after `words` of them: where instructions
-// are the limit every one up to 18, and then every second; every second, with 17, which rows of
-// 2^k + 1 elements have; or fewer.
-enum class WordSteps { every, second, coarse };
-template <WordSteps kSteps>
-constexpr int next_words(int words) {
-  if (kSteps == WordSteps::every) return words < 18 ? words + 1 : words + 2;
-  if (kSteps == WordSteps::second && words == 16) return words + 1;
-  const bool twice = kSteps == WordSteps::second || words < 8;
-  return words + (twice ? 2 + words % 2 : 4);
+// The longest row that is staged.
+template <Shapes kShapes, class T>
+constexpr int most_staged_elements() {
+  return most_staged(staged_shapes<kShapes, sizeof(T)>().back(), 4 / sizeof(T));
 }
 
-// Calls launch(TypeTag<StagedFragment>) with how a row of `length`, up to kMost, lies in lanes: in
-// the fewest that hold it in kMostWords words or fewer each.
-template <class T, WordSteps kSteps, int kMostWords, int kMost, int G = 1, int kFilled = 0,
-          class Launch>
-void with_staged_fragment(int length, Launch&& launch) {
-  constexpr int R = std::min(next_words<kSteps>(kFilled), kMostWords);
-  constexpr bool kLast = R == kMostWords;
-  constexpr int kNextG = kLast ? 2 * G : G, kNextFilled = kLast ? R / 2 : R;
-  using S = StagedFragment<T, G, R, kFilled>;
-  if constexpr (S::kMost < kMost)
-    if (length > S::kMost)
-      return with_staged_fragment<T, kSteps, kMostWords, kMost, kNextG, kNextFilled>(length,
-                                                                                     launch);
+// Calls launch(TypeTag<StagedFragment>) with how a row of `length` lies in lanes.
+template <Shapes kShapes, class T, std::size_t kLine = 0, class Launch>
+void with_staged_shape(int length, Launch&& launch) {
+  constexpr auto kTable = staged_shapes<kShapes, sizeof(T)>();
+  constexpr LaneShape kShape = kTable[kLine];
+  constexpr LaneShape kShorter = kLine == 0 ? LaneShape{1, 0} : kTable[kLine - (kLine > 0)];
+  constexpr int kFilled = kShorter.lanes * kShorter.count / kShape.lanes;
+  using S = StagedFragment<T, kShape.lanes, kShape.count, kFilled>;
+  static_assert(S::kMost > most_staged(kShorter, S::V));
+  if constexpr (kLine + 1 < kTable.size())
+    if (length > S::kMost) return with_staged_shape<kShapes, T, kLine + 1>(length, launch);
   launch(TypeTag<S>());
 }
 

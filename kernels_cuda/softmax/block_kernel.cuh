@@ -17,26 +17,23 @@
 #pragma once
 
 #include "kernels_cuda/rows/plan.cuh"
-#include "kernels_cuda/softmax/softmax_remainder.cuh"
+#include "kernels_cuda/rows/remainder.cuh"
+#include "kernels_cuda/softmax/softmax_op.cuh"
 
 namespace twinops {
 
-// What a warp of a block that has a row does. S: the fragment of its chunk. kWhole: the compiler
-// knows that the whole chunk is the row's. RemainderFragment: of a remainder that is appended.
-template <bool kLog, class S, Remainder kRemainder, bool kWhole, class RemainderFragment,
-          class Params>
+// What a warp does whose block is alone with its row. S: how its chunk lies in lanes; kWhole: all
+// of it is the row's, and the compiler knows.
+template <bool kLog, class S, bool kTwoBodies, bool kWhole, class Params>
 __device__ __forceinline__ void take_row(const Params& params, int chunk,
                                          SoftmaxPart<typename Params::F>* parts) {
   using F = typename Params::F;
   using In = typename Params::In;
   constexpr int V = S::kVector;
-  constexpr bool kAppended = kRemainder == Remainder::appended;
   const int lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp, begin = chunk * kFoldChunk;
   const int rest = static_cast<int>(params.rows.length) - begin, left = kWhole ? kFoldChunk : rest;
   const std::int64_t step_in = V == 1 ? params.rows.step[kX] : 1;
   const std::int64_t step_out = V == 1 ? params.rows.step[kOut] : 1;
-  RemainderIf<kAppended, SoftmaxRemainder<In, RemainderFragment>> remainder(rest - kFoldChunk, lane,
-                                                                            chunk == warps - 1);
   F x[S::kElements], max;
   const auto at = [&] {  // the chunk in out and in x; computed again, to save registers
     auto starts = row_starts(params.rows.outer, reload_block());
@@ -48,10 +45,9 @@ __device__ __forceinline__ void take_row(const Params& params, int chunk,
   bool again = false;
   const auto load = [&](F(&x)[S::kElements]) {
     const In* const from = params.x + at().of[kX];
-    if (kMeetsOutOfRange<Params> && again) sync_row<kRemainder>();  // before other parts come
+    if (kMeetsOutOfRange<Params> && again) sync_row<kTwoBodies>();  // before other parts come
     again = true;
     if constexpr (Params::kSimple) {
-      remainder.load(from + kFoldChunk);
       const S fragment = fragment_of(from);
       Vector<In, S::kVector> vectors[S::kElements / S::kVector];
       fragment.load(from, 1, kPad<In>, vectors);
@@ -61,61 +57,52 @@ __device__ __forceinline__ void take_row(const Params& params, int chunk,
       return load_fragment(params, fragment_of(from), blockIdx.x, from, step_in, begin, x);
     }
   };
-  const auto join = [&](SoftmaxPart<F> part, F shift) {
+  const auto join = [&](SoftmaxPart<F> part, F) {
     if (lane == 0) parts[chunk] = part;
-    remainder.template publish<kLog>(shift, parts + warps);
-    sync_row<kRemainder>();
-    return finish_row<kLog, In>(join_parts(parts, warps + kAppended));
+    sync_row<kTwoBodies>();
+    return finish_row<kLog, In>(join_parts(parts, warps));
   };
   const SoftmaxRow<F> row = settle<kLog, S, Params>(x, max, false, load, join);
   const auto starts = at();
   store_fragment<kLog>(params, fragment_of(params.x + starts.of[kX]), starts.of[kOut], step_out, x,
                        row.max, last_of_chunk<kLog>(row, max));
-  remainder.template store<kLog>(params, starts.of[kOut] + kFoldChunk, row);
 }
 
-// What the compiler is told of a kernel's blocks where the remainder is not taken as the other
-// chunks are: the most warps that a block has, and how many blocks a multiprocessor is to hold. So
-// a thread has 64 registers where the remainder is appended; where it has a warp of its own 48, or
-// 56 where those spill (docs/lab/softmax-block-kernel.md#remainders).
-template <bool kLog, class Params, Remainder kRemainder, class LastFragment>
+// What the compiler is told of a kernel's blocks where the remainder has a warp of its own: the
+// most warps that a block has, and how many blocks a multiprocessor is to hold. So a thread has 48
+// registers, or 56 where those spill (docs/lab/softmax-block-kernel.md#remainders).
+template <bool kLog, class Params, class LastFragment>
 struct RowBlocks {
-  static constexpr bool kSpills =
-      kLog && kHasOutOfRange<typename Params::In> && LastFragment::kElements > 8;
+  static constexpr bool kOwnWarp = !std::is_void_v<LastFragment>;
+  static constexpr bool kSpills = kLog && kHasOutOfRange<typename Params::In>;
   static constexpr int kOwnWarpWarps = kSpills ? 12 : 13;
-  static constexpr int kMostWarps = kRemainder == Remainder::own_warp   ? kOwnWarpWarps
-                                    : kRemainder == Remainder::appended ? 8
-                                                                        : Params::kMostWarps;
+  static constexpr int kMostWarps = kOwnWarp ? kOwnWarpWarps : Params::kMostWarps;
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   static constexpr int kOwnWarpAtOnce = 3;
 #else
   static constexpr int kOwnWarpAtOnce = 2;  // a multiprocessor holds 32 warps
 #endif
-  static constexpr int kAtOnce = kRemainder == Remainder::own_warp   ? kOwnWarpAtOnce
-                                 : kRemainder == Remainder::appended ? 4
-                                                                     : 0;
+  static constexpr int kAtOnce = kOwnWarp ? kOwnWarpAtOnce : 0;
 };
 
 // A chunk a warp, the row in the registers of one block. Many small blocks hide what each of them
-// waits for. S: a ChunkFragment. LastFragment: of the remainder of a row without scale and mask,
-// where that is not taken as the other chunks are.
-template <bool kLog, class Params, class S, Remainder kRemainder = Remainder::vectors,
-          class LastFragment = S>
-__global__ void __launch_bounds__(
-    RowBlocks<kLog, Params, kRemainder, LastFragment>::kMostWarps* kWarp,
-    RowBlocks<kLog, Params, kRemainder, LastFragment>::kAtOnce)
+// waits for. S: a ChunkFragment. LastFragment: how the remainder of a simple row lies, where it has
+// a warp of its own, else void.
+template <bool kLog, class Params, class S, class LastFragment = void>
+__global__ void __launch_bounds__(RowBlocks<kLog, Params, LastFragment>::kMostWarps* kWarp,
+                                  RowBlocks<kLog, Params, LastFragment>::kAtOnce)
     softmax_block_kernel(const __grid_constant__ Params params) {
-  constexpr bool kAppended = kRemainder == Remainder::appended;
-  static_assert(Params::kSimple || kRemainder == Remainder::vectors);
-  __shared__ SoftmaxPart<typename Params::F> parts[Params::kMostWarps + kAppended];
-  if constexpr (kRemainder != Remainder::own_warp) {
-    take_row<kLog, S, kRemainder, false, LastFragment>(params, threadIdx.x / kWarp, parts);
+  constexpr bool kOwnWarp = !std::is_void_v<LastFragment>;
+  static_assert(Params::kSimple || !kOwnWarp);
+  __shared__ SoftmaxPart<typename Params::F> parts[Params::kMostWarps];
+  if constexpr (!kOwnWarp) {
+    take_row<kLog, S, false, false>(params, threadIdx.x / kWarp, parts);
   } else {
     const int chunk = warp_of_all_lanes();
     if (is_last_warp(chunk))
-      take_row<kLog, LastFragment, kRemainder, false, LastFragment>(params, chunk, parts);
+      take_row<kLog, LastFragment, true, false>(params, chunk, parts);
     else
-      take_row<kLog, S, kRemainder, true, LastFragment>(params, chunk, parts);
+      take_row<kLog, S, true, true>(params, chunk, parts);
   }
 }
 

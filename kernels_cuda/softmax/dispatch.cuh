@@ -27,44 +27,33 @@ void launch_warp_rows(const Params& params, Execution& execution) {
   constexpr Shapes kShapes = Params::kSimple ? Shapes::forward
                              : kSameType     ? Shapes::masked
                                              : Shapes::coarse;
-  const auto launch = [&]<class S>(TypeTag<S>) {
-    constexpr int kThreads = short_threads<Params, S>();
-    constexpr std::int64_t kRows = kThreads / S::kLanes;
-    launch_rows(execution, softmax_warp_kernel<kLog, Params, S>,
-                grid_of((params.rows.rows + kRows - 1) / kRows), kThreads, 0, 1, params);
-  };
-  with_short_fragment<V, kUnaligned, kShapes>(params.rows.length, execution.device.index, launch);
+  with_lane_shape<kShapes, V, kUnaligned || (!kSameType && V > 1)>(
+      params.rows.length, [&]<class S>(TypeTag<S>) {
+        constexpr int kThreads = short_threads<Params, S>();
+        constexpr std::int64_t kRows = kThreads / S::kLanes;
+        launch_rows(execution, softmax_warp_kernel<kLog, Params, S>,
+                    grid_of((params.rows.rows + kRows - 1) / kRows), kThreads, 0, 1, params);
+      });
 }
 
-// Rows that go through shared memory; false if they are too long for that, or lie apart. What the
-// job reads and writes is aligned alike.
+// Rows that go through shared memory; false if they are too long for that, or do not lie side by
+// side. What is read and written is aligned alike.
 template <bool kLog, class Params>
 bool launch_staged(const Params& params, Execution& execution) {
   using In = typename Params::In;
-  constexpr bool kHalf = sizeof(In) == 2;
-  constexpr bool kMasked = kHalf && !Params::kSimple;
-  constexpr WordSteps kSteps = !kHalf    ? WordSteps::coarse
-                               : kMasked ? WordSteps::second
-                                         : WordSteps::every;
-  constexpr int kMost = kHalf ? 575 : 127;
-  if (params.rows.length > kMost || !can_be_staged<In>(params.rows)) return false;
+  constexpr Shapes kShapes = Params::kSimple ? Shapes::forward : Shapes::masked;
+  if (params.rows.length > most_staged_elements<kShapes, In>() || !can_be_staged<In>(params.rows))
+    return false;
   const auto length = static_cast<int>(params.rows.length);
   const int bytes = (length < 288 ? 15 : 12) * 1024;  // of a block
-  const auto launch = [&]<class S>(TypeTag<S>) {
+  with_staged_shape<kShapes, In>(length, [&]<class S>(TypeTag<S>) {
     launch_staged_rows<S>(softmax_staged_kernel<kLog, Params, S>, params, 1, bytes, execution);
-  };
-  if constexpr (kMasked)
-    if (params.mask.kind == RowMask::Kind::added ||
-        params.mask.kind == RowMask::Kind::added_float32) {
-      with_staged_fragment<In, kSteps, 20, kMost>(length, launch);  // numbers take registers, too
-      return true;
-    }
-  with_staged_fragment<In, kSteps, kHalf ? 26 : 20, kMost>(length, launch);
+  });
   return true;
 }
 
 // A warp a row of two chunks; false if the second one is too long for that, or in float32 for any
-// gain. The job is simple.
+// gain. The params are simple, of one type.
 template <bool kLog, int V, bool kUnaligned, class Params>
 bool launch_two_chunks(const Params& params, Execution& execution) {
   using S = ChunkFragment<V, kUnaligned>;
@@ -73,22 +62,18 @@ bool launch_two_chunks(const Params& params, Execution& execution) {
     constexpr std::int64_t kRows = kTwoChunkThreads / kWarp;
     launch_rows(execution, softmax_two_chunk_kernel<kLog, Params, S, RemainderFragment>,
                 grid_of((params.rows.rows + kRows - 1) / kRows), kTwoChunkThreads, 0, 1, params);
-  };
-  if constexpr (V == 8 && kUnaligned) {
-    return with_elements<1, 32>(left, launch);
-  } else {
-    constexpr int kOfLane = V == 8 ? 12 : 0;
-    if constexpr (kOfLane > 0)
-      if (with_elements<1, kOfLane>(left, launch)) return true;
-    constexpr int kLeast = kOfLane / V + 1, kMost = V == 8 ? 3 : kUnaligned ? 2 : 1;  // vectors
-    const int vectors = vectors_of_lane<V, kUnaligned, Shapes::forward>(left, kWarp);
-    if (vectors > kMost) return false;
-    with_vectors<kWarp, V, kUnaligned, Shapes::forward, kLeast>(
-        vectors, [&]<class RemainderFragment>(TypeTag<RemainderFragment> remainder) {
-          if constexpr (RemainderFragment::kElements / V <= kMost) launch(remainder);
-        });
     return true;
-  }
+  };
+  const auto in_vectors = [&]<int kOfLane>() {
+    return left <= kOfLane * kWarp * V - (kUnaligned ? V - 1 : 0) &&
+           launch(TypeTag<LaneFragment<kWarp, kOfLane, V, kUnaligned>>());
+  };
+  if constexpr (V == 8 && kUnaligned)
+    return with_elements<4, 12, 20, 32>(left, launch);
+  else if constexpr (V == 8)
+    return with_elements<4, 12>(left, launch) || in_vectors.template operator()<3>();
+  else
+    return in_vectors.template operator() < kUnaligned ? 2 : 1 > ();
 }
 
 // Chunks of a plain row up to which a block is alone with it, a chunk a warp. Of float64 blocks of
@@ -97,52 +82,28 @@ bool launch_two_chunks(const Params& params, Execution& execution) {
 template <class In>
 inline constexpr int kBlockChunks = sizeof(In) == 4 ? 16 : 8;
 
-// A block a row.
-template <bool kLog, class S, Remainder kRemainder = Remainder::vectors, class LastFragment = S,
-          class Params>
+// A block a row. LastFragment: how the remainder lies, if it has a warp of its own, else void.
+template <bool kLog, class S, class LastFragment = void, class Params>
 void launch_block(const Params& params, Execution& execution) {
-  constexpr int kAdded = kRemainder == Remainder::appended ? 0 : kFoldChunk - 1;
-  const auto threads = static_cast<unsigned>((params.rows.length + kAdded) / kFoldChunk * kWarp);
-  launch_rows(execution, softmax_block_kernel<kLog, Params, S, kRemainder, LastFragment>,
-              grid_of(params.rows.rows), threads, 0, 1, params);
+  const auto chunks = (params.rows.length + kFoldChunk - 1) / kFoldChunk;
+  launch_rows(execution, softmax_block_kernel<kLog, Params, S, LastFragment>,
+              grid_of(params.rows.rows), static_cast<unsigned>(chunks * kWarp), 0, 1, params);
 }
 
-// The same of rows whose last chunk is better taken otherwise than the others (rows/remainder.cuh);
-// false if it is not. The job is simple and of 16 bits, in vectors. Share of the copy rate on an
-// H200: of more whole chunks two a warp do better, begun anywhere (bfloat16 at 9217 columns 0.96
-// and 0.96, log_softmax 0.92 and 0.96), and in whole vectors at 11 chunks (10 400 columns 0.96 and
-// 0.98, 0.92 and 0.97; 9800 1.00 and 0.96, 0.97 and 0.96). A last chunk that is whole, or nearly,
-// gains less (float16 at 2900 0.96 and alike 0.96, 0.92 and 0.93, 4800 0.98 and 0.96, 0.94 and
-// 0.92).
+// The same of aligned rows whose remainder has a warp of its own (rows/remainder.cuh); false if
+// that is no gain. The params are simple, of 16 bits. From `kMost` chunks on two chunks a warp do
+// better.
 template <bool kLog, class S, class Params>
 bool launch_remainder(const Params& params, Execution& execution) {
-  constexpr int kMost = S::kUnaligned ? 8 : 9;  // whole chunks before it
+  constexpr int kMost = 9;  // whole chunks before it
   const auto whole = static_cast<int>((params.rows.length - 1) / kFoldChunk);
   const auto left = static_cast<int>(params.rows.length - whole * kFoldChunk);
   if (whole > kMost || (left == kFoldChunk && whole < 8)) return false;
-  const auto appended = [&]<class LastFragment>(TypeTag<LastFragment>) {
-    launch_block<kLog, S, Remainder::appended, LastFragment>(params, execution);
-  };
-  const auto own_warp = [&]<class LastFragment>(TypeTag<LastFragment>) {
-    launch_block<kLog, S, Remainder::own_warp, LastFragment>(params, execution);
-    return true;
-  };
-  const auto in_vectors = [&]<int R>() {
-    return own_warp(TypeTag<LaneFragment<kWarp, R, S::kVector, S::kUnaligned>>());
-  };
-  if constexpr (S::kUnaligned) {
-    if (whole == 2 && with_elements<2, 4>(left, appended)) return true;
-    if (with_elements<4, 12>(left, own_warp)) return true;
-    if (left <= kFoldChunk / 2) return in_vectors.template operator()<2>();
-    if (with_elements<20, 20>(left, own_warp)) return true;
-    return (kHasOutOfRange<typename Params::In> || whole >= 4) &&
-           in_vectors.template operator()<4>();
-  } else {
-    if (with_elements<4, 4>(left, own_warp)) return true;
-    if (left <= kFoldChunk / 4) return in_vectors.template operator()<1>();
-    if (left <= kFoldChunk / 2) return in_vectors.template operator()<2>();
-    return in_vectors.template operator()<4>();
-  }
+  if (left <= kFoldChunk / 2)
+    launch_block<kLog, S, LaneFragment<kWarp, 2, S::kVector, false>>(params, execution);
+  else
+    launch_block<kLog, S, LaneFragment<kWarp, 4, S::kVector, false>>(params, execution);
+  return true;
 }
 
 // A chunk a warp of a cluster; false if it has no room.
@@ -188,15 +149,6 @@ bool launch_cluster_pairs(const Params& params, const ChunkPlan& plan, Execution
                          pair_bytes<ClusterOfRow, Params, S>(plan), execution);
 }
 
-// The same in teams.
-template <bool kLog, class S, class Params>
-bool launch_cooperative_pairs(const Params& params, Execution& execution) {
-  using SmemLayout =
-      CooperativePairs<CooperativeOfRow<typename Params::F>, &PairSmemLayout<Params, S>::bytes>;
-  return launch_cooperative<SmemLayout>(
-      params, softmax_pair_kernel<kLog, Params, S, CooperativeOfRow>, {16, 8}, execution);
-}
-
 // A chunk a warp, dealt round the device's blocks; false if that has no room. The job is plain, in
 // vectors.
 template <bool kLog, class S, class Params>
@@ -223,54 +175,51 @@ void launch_softmax(const Params& params, Execution& execution) {
   const std::int64_t length = params.rows.length;
   const int device = execution.device.index;
   ChunkPlan plan{};
-  // Simple jobs of 16 bits, where instructions are the limit, have kernels of their own (float16
-  // softmax at 64 to 1000 columns 0.95 to 0.97 of the copy rate, log_softmax 0.94 to 0.97, at 1001
-  // 0.84 to 0.91, both at 16384 0.88 to 0.90). In float32 they gain where more of their warps have
-  // room (short_blocks()), and 0.1 to 0.3 us of fewer parameters where a block has a row. They do
-  // not where unaligned rows of a block each of 16 bits may be out of reach (bfloat16 at 4100 0.80
-  // to 0.77), nor pairs of such (at 32768 0.84 to 0.82: one axis to count along spills registers).
-  constexpr bool kSimple = V > 1 && kSize == 2;
-  constexpr bool kNoFar = kSimple && !kHasOutOfRange<In>;
+  // Simple params have kernels of their own where instructions are the limit, which is in 16 bits.
+  // Not where unaligned rows may be out of range: one axis to count along spills registers.
   constexpr bool kSameType = std::is_same_v<In, typename Params::Out>;
-  if constexpr (V >= 4 && kUnaligned && kSameType)
-    if (params.is_simple() ? launch_staged<kLog>(params.simple(), execution)
-                           : !params.plain && launch_staged<kLog>(params, execution))
+  constexpr bool kSimple = V > 1 && kSize == 2 && kSameType;
+  constexpr bool kNeverOutOfRange = kSimple && !kHasOutOfRange<In>;
+  if constexpr (V >= 4 && kUnaligned && kSameType) {
+    const bool simple = params.is_simple();
+    if constexpr (kSize == 2)
+      if (simple && launch_staged<kLog>(params.simple(), execution)) return;
+    if ((kSize == 2 ? !params.plain : simple || !params.plain) &&
+        launch_staged<kLog>(params, execution))
       return;
-  constexpr bool kShortSimple = kSimple || V == 4;
+  }
   if (length <= kFoldChunk)
-    return with_simple<kShortSimple>(
-        params, [&](const auto& it) { launch_warp_rows<kLog, V, kUnaligned>(it, execution); });
-  if constexpr (V >= 4)
+    return with_simple < V >= 4 && !kUnaligned &&
+           kSameType > (params, [&](const auto& it) {
+             launch_warp_rows<kLog, V, kUnaligned>(it, execution);
+           });
+  if constexpr (V == 1) return launch_two_pass<kLog, S>(params, execution);  // slow anyway
+  if constexpr (V >= 4 && kSameType)
     if (params.is_simple() && length <= 2 * kFoldChunk &&
         launch_two_chunks<kLog, V, kUnaligned>(params.simple(), execution))
       return;
-  if constexpr (V == 8 && kSameType)
+  if constexpr (V == 8 && !kUnaligned && kSameType)
     if (params.is_simple() && launch_remainder<kLog, S>(params.simple(), execution)) return;
   const auto launch_alone = [&] {
-    with_simple<(kUnaligned ? kNoFar : kSimple) || (V == 4 && kSameType)>(
+    with_simple<kUnaligned ? kNeverOutOfRange : kSimple>(
         params, [&](const auto& it) { launch_block<kLog, S>(it, execution); });
   };
-  const bool in_vectors = V > 1 && kSameType && params.plain;  // of their own, or pairs beyond
-  if (plan_block(length, in_vectors || kSize == 8 ? kBlockChunks<In> : 16, plan))
-    return launch_alone();
+  if constexpr (kSameType)  // other types go to clusters at once
+    if (plan_block(length, params.plain || kSize == 8 ? kBlockChunks<In> : 16, plan))
+      return launch_alone();
   if constexpr (V > 1 && kSameType) {
-    const auto in_pairs = [&](auto&& launch) { return with_simple<kNoFar>(params, launch); };
+    const auto in_pairs = [&](auto&& launch) {
+      return with_simple<kNeverOutOfRange>(params, launch);
+    };
     if constexpr (kSize == 2) {
       if (params.plain &&
           in_pairs([&](const auto& it) { return launch_block_pairs<kLog, S>(it, execution); }))
         return;
-      // Clusters of more than eight blocks leave some multiprocessors idle: on an H200 bfloat16 of
-      // 131 072 columns has 0.94 of the copy rate in clusters and 0.88 dealt, of 150 001 0.81 and
-      // 0.87, of 200 001 0.73 and 0.88, of 262 144 0.84 and 0.89.
+      // Clusters of more than eight blocks leave some multiprocessors idle.
       constexpr std::int64_t kMostOfClusters = 128 * kFoldChunk;
       if (params.plain && length > kMostOfClusters && launch_grid_rows<kLog, S>(params, execution))
         return;
     }
-    // Rows that clusters have no room for, or in 16 bits for half of that, go to teams.
-    constexpr std::int64_t kMost = kPortableBlocksOfRow * kWarps * kFoldChunk * (kSize / 2);
-    if constexpr (kSize < 8)
-      if (params.plain && length > kMost && launch_cooperative_pairs<kLog, S>(params, execution))
-        return;
     constexpr ClusterWarps kOfBlock = kSize == 2   ? ClusterWarps{4, 6, true}
                                       : kSize == 4 ? ClusterWarps{3, 3}
                                                    : ClusterWarps{2, 2};
@@ -279,12 +228,18 @@ void launch_softmax(const Params& params, Execution& execution) {
             [&](const auto& it) { return launch_cluster_pairs<kLog, S>(it, plan, execution); }))
       return;
   }
-  constexpr ClusterWarps kOfBlock{4, kSize == 2 ? 6 : 4};
-  if (plan_cluster(length, 1, kOfBlock, kWarps, device, plan) &&
-      launch_cluster<kLog, S>(params, plan, execution))
-    return;
-  if (plan_block(length, kWarps, plan)) return launch_alone();
-  launch_two_pass<kLog, S>(params, execution);
+  if constexpr (V > 1) {
+    constexpr ClusterWarps kOfBlock{4, kSize == 2 ? 6 : 4};
+    if (plan_cluster(length, 1, kOfBlock, kWarps, device, plan) &&
+        launch_cluster<kLog, S>(params, plan, execution))
+      return;
+    if constexpr (kSameType) {
+      if (plan_block(length, kWarps, plan)) return launch_alone();
+      launch_two_pass<kLog, ChunkFragment<V, true>>(params, execution);
+    } else {
+      launch_two_pass<kLog, ChunkFragment<1, false>>(params, execution);
+    }
+  }
 }
 
 // Of rows along up to kSoftmaxAxes axes.
@@ -311,8 +266,9 @@ void run_part_of_softmax(const SoftmaxArguments& a, Execution& execution) {
     const Alignment alignment = alignment_of(a.rows, {{a.out, sizeof(Out)}, {a.x, sizeof(In)}}, kX);
     if (alignment == Alignment::none || !scale_allows_vectors(a))
       return launch_softmax<kLog, 1, false>(params, execution);
-    if (alignment == Alignment::aligned && mask_is_aligned(a))
-      return launch_softmax<kLog, V, false>(params, execution);
+    if constexpr (sizeof(In) < 8 && sizeof(In) <= sizeof(Out))  // others: one set for both
+      if (alignment == Alignment::aligned && mask_is_aligned(a))
+        return launch_softmax<kLog, V, false>(params, execution);
     launch_softmax<kLog, V, true>(params, execution);
   });
 }

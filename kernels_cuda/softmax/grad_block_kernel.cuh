@@ -6,7 +6,8 @@
 #include "kernels_cuda/rows/async_copy.cuh"
 #include "kernels_cuda/rows/offsets.cuh"
 #include "kernels_cuda/rows/plan.cuh"
-#include "kernels_cuda/softmax/softmax_grad_remainder.cuh"
+#include "kernels_cuda/rows/remainder.cuh"
+#include "kernels_cuda/softmax/softmax_grad_op.cuh"
 
 namespace twinops {
 
@@ -15,56 +16,28 @@ template <class In, int V>
 inline constexpr int kGradWarps = 64 /
                                   static_cast<int>(V == 1 ? sizeof(compute_t<In>) : sizeof(In));
 
-// What a warp of a block that has rows does. S: the fragment of its chunk. kWhole: the compiler
-// knows that the whole chunk is the row's. RemainderFragment: of a remainder that is appended.
-template <bool kLog, class S, Remainder kRemainder, bool kWhole, class RemainderFragment, class In,
-          class Out, int kAxes>
-__device__ __forceinline__ void take_grad_rows(const GradParams<In, Out, kAxes>& params, int chunk,
-                                               compute_t<In>* sums) {
-  using F = compute_t<In>;
-  constexpr int V = S::kVector;
-  constexpr bool kAppended = kRemainder == Remainder::appended;
-  const int lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp, begin = chunk * kFoldChunk;
-  const int rest = static_cast<int>(params.rows.length) - begin, left = kWhole ? kFoldChunk : rest;
-  const std::int64_t* const step = params.rows.step;
-  RemainderIf<kAppended, GradRemainder<In, RemainderFragment>> remainder(rest - kFoldChunk, lane,
-                                                                         chunk == warps - 1);
-  for (std::int64_t r = blockIdx.x; r < params.rows.rows; r += gridDim.x) {
-    const RowStarts<3> starts = row_starts(params.rows.outer, r);
-    const auto at = [&](int k) { return starts.of[k] + begin * (V == 1 ? step[k] : 1); };
-    const S fragment(params.y + at(kY), left, lane);
-    GradFragment<In, S> of_lane;
-    remainder.load(params.y + at(kY) + kFoldChunk, params.dy + at(kDy) + kFoldChunk);
-    of_lane.load(fragment, params.y + at(kY), step[kY], params.dy + at(kDy), step[kDy]);
-    const F part = of_lane.template sum<kLog>();
-    if (lane == 0) sums[chunk] = part;
-    remainder.template publish<kLog>(sums + warps);
-    sync_row<kRemainder>();
-    const F sum = join_sums<1>(sums, warps + kAppended);
-    of_lane.template forget<kLog>();
-    of_lane.template store<kLog, kLog>(fragment, params.dx + at(kDx), step[kDx], sum, params.scale);
-    remainder.template store<kLog>(params.dx + at(kDx) + kFoldChunk, sum, params.scale);
-    if (r + gridDim.x < params.rows.rows)
-      sync_row<kRemainder>();  // before the next row's sums arrive
-  }
-}
-
-// A chunk a warp, the row in the registers of one block. LastFragment: of the remainder, where that
-// is not taken as the other chunks are.
-template <bool kLog, class In, class Out, class S, Remainder kRemainder = Remainder::vectors,
-          class LastFragment = S, int kAxes = kKernelAxes>
+// A chunk a warp, the row in the registers of one block.
+template <bool kLog, class In, class Out, class S, int kAxes = kKernelAxes>
 __global__ void __launch_bounds__(kGradWarps<In, S::kVector>* kWarp)
     grad_block_kernel(const __grid_constant__ GradParams<In, Out, kAxes> params) {
-  constexpr bool kAppended = kRemainder == Remainder::appended;
-  __shared__ compute_t<In> sums[kGradWarps<In, S::kVector> + kAppended];
-  if constexpr (kRemainder != Remainder::own_warp) {
-    take_grad_rows<kLog, S, kRemainder, false, LastFragment>(params, threadIdx.x / kWarp, sums);
-  } else {
-    const int chunk = warp_of_all_lanes();
-    if (is_last_warp(chunk))
-      take_grad_rows<kLog, LastFragment, kRemainder, false, LastFragment>(params, chunk, sums);
-    else
-      take_grad_rows<kLog, S, kRemainder, true, LastFragment>(params, chunk, sums);
+  using F = compute_t<In>;
+  __shared__ F sums[kGradWarps<In, S::kVector>];
+  const int lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
+  const int chunk = threadIdx.x / kWarp, begin = chunk * kFoldChunk;
+  const int left = static_cast<int>(params.rows.length) - begin;
+  for (std::int64_t r = blockIdx.x; r < params.rows.rows; r += gridDim.x) {
+    const RowStarts<3> starts = row_starts(params.rows.outer, r);
+    const auto at = [&](int k) { return starts.of[k] + begin; };
+    const S fragment(params.y + at(kY), left, lane);
+    GradFragment<In, S> of_lane;
+    of_lane.load(fragment, params.y + at(kY), 1, params.dy + at(kDy), 1);
+    const F part = of_lane.template sum<kLog>();
+    if (lane == 0) sums[chunk] = part;
+    __syncthreads();
+    const F sum = join_sums<1>(sums, warps);
+    of_lane.template forget<kLog>();
+    of_lane.template store<kLog, kLog>(fragment, params.dx + at(kDx), 1, sum, params.scale);
+    if (r + gridDim.x < params.rows.rows) __syncthreads();  // before the next row's sums arrive
   }
 }
 
@@ -83,9 +56,8 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kVector>* kWarp)
   Sums sums(smem, plan);
   const int chunk = Sums::block_of_row() * plan.warps + warp_of_all_lanes();
   const int begin = chunk * kFoldChunk, left = static_cast<int>(params.rows.length) - begin;
-  const std::int64_t* const step = params.rows.step;
   const RowStarts<3> starts = row_starts(params.rows.outer, Sums::first_row());
-  const auto at = [&](int k) { return starts.of[k] + begin * (S::kVector == 1 ? step[k] : 1); };
+  const auto at = [&](int k) { return starts.of[k] + begin; };
   const S fragment(params.y + at(kY), left, threadIdx.x % kWarp);
   GradFragment<In, S> of_lane;
   if constexpr (kGradBySmem<kLog, In, S>) {
@@ -99,13 +71,13 @@ __global__ void __launch_bounds__(kGradWarps<In, S::kVector>* kWarp)
     async_dy.template take<false>(fragment, In{}, of_lane.dy);
     __syncwarp();  // else the compiler duplicates what follows
   } else {
-    of_lane.load(fragment, params.y + at(kY), step[kY], params.dy + at(kDy), step[kDy]);
+    of_lane.load(fragment, params.y + at(kY), 1, params.dy + at(kDy), 1);
     sums.begin();
   }
   sums.publish(0, chunk, of_lane.template sum<kLog>());
   const F sum = sums.combine(0, join_sums<2, F>, [](F sum) { return sum; });
   of_lane.template forget<kLog>();
-  of_lane.template store<kLog, kLog>(fragment, params.dx + at(kDx), step[kDx], sum, params.scale);
+  of_lane.template store<kLog, kLog>(fragment, params.dx + at(kDx), 1, sum, params.scale);
   sums.leave();
 }
 

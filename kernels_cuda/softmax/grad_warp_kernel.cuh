@@ -3,8 +3,8 @@
 // a fold over registers, then lanes.
 #pragma once
 
+#include "kernels_cuda/rows/lane_shapes.cuh"
 #include "kernels_cuda/rows/offsets.cuh"
-#include "kernels_cuda/rows/warp_scope.cuh"
 #include "kernels_cuda/softmax/softmax_grad_op.cuh"
 
 namespace twinops {

@@ -3,10 +3,8 @@
 // copied there as well. x is read once, out is written once, and the parts are combined as in
 // block_kernel.cuh.
 //
-// A block or a cluster has one row. A cooperative group of blocks takes row after row, because all
-// its blocks have to be resident: the next row is on its way while the rest of this one is stored.
-// Work begins when the first chunk is there. What was measured and tried:
-// docs/lab/softmax-block-kernel.md#two-chunks-a-warp.
+// A block or a cluster has one row. Work begins when the first chunk is there. What was measured
+// and tried: docs/lab/softmax-block-kernel.md#two-chunks-a-warp.
 #pragma once
 
 #include "kernels_cuda/rows/async_copy.cuh"
@@ -31,13 +29,11 @@ struct PairSmemLayout {
   }
 };
 
-// The scopes that may have a row: a block, a cluster, a cooperative group of blocks.
+// The scopes that may have a row: a block or a cluster.
 template <class F>
 using BlockOfRow = BlockScope<SoftmaxPart<F>, SoftmaxRow<F>>;
 template <class F>
 using ClusterOfRow = ClusterScope<SoftmaxPart<F>, SoftmaxRow<F>>;
-template <class F>
-using CooperativeOfRow = CooperativeScope<SoftmaxPart<F>, SoftmaxRow<F>>;
 
 template <bool kLog, class Params, class S, template <class> class OfRow>
 __global__ void __launch_bounds__(Params::kMostWarps* kWarp)
@@ -48,18 +44,13 @@ __global__ void __launch_bounds__(Params::kMostWarps* kWarp)
   using SmemLayout = PairSmemLayout<Params, S>;
   using Stash = typename SmemLayout::Stash;
   using Async = typename SmemLayout::Async;
-  constexpr bool kPersistent = OfRow<F>::kPersistent, kOneAxis = OfRow<F>::kOneAxis;
   TWINOPS_DYNAMIC_SHARED(smem);
   OfRow<F> parts(smem, plan);
   unsigned char* const chunk_smem = smem + parts.bytes(plan.chunks);
   const Stash stash(chunk_smem);
-  const int warp = kPersistent ? 0 : warp_of_all_lanes(),
-            first = parts.block_of_row() * 2 * plan.warps;
-  const int rows = static_cast<int>(params.rows.rows),
-            length = static_cast<int>(params.rows.length);
-  const auto chunk_of = [&](int half) {
-    return first + half * plan.warps + (kPersistent ? reload_warp() : warp);
-  };
+  const int first = parts.block_of_row() * 2 * plan.warps + warp_of_all_lanes();
+  const int length = static_cast<int>(params.rows.length);
+  const auto chunk_of = [&](int half) { return first + half * plan.warps; };
   const auto from = [&](const auto& row, int chunk) {
     return params.x + row.of[kX] + chunk * kFoldChunk;
   };
@@ -77,8 +68,7 @@ __global__ void __launch_bounds__(Params::kMostWarps* kWarp)
     async_of(half).fetch(fragment_of(at, chunk), at, params.x_end, length - chunk * kFoldChunk);
   };
 
-  int r = parts.first_row(), turn = 0;
-  auto starts = row_starts<kOneAxis>(params.rows.outer, r);
+  const auto starts = row_starts(params.rows.outer, parts.first_row());
   fetch(starts, 0);
   if constexpr (SmemLayout::kFetchSecond) {
     __pipeline_commit();
@@ -86,77 +76,48 @@ __global__ void __launch_bounds__(Params::kMostWarps* kWarp)
     __pipeline_commit();
   }
   parts.begin();
-#pragma unroll 1
+  int turn = 0;
+  F x[S::kElements], first_max = F(0), max = F(0), shift = F(0);
+  SoftmaxRow<F> row;
   while (true) {
-    [[maybe_unused]] int after = 0;
-    [[maybe_unused]] decltype(starts) starts_after;
-    if constexpr (kPersistent) {
-      after = r + parts.rows_at_once();
-      starts_after = row_starts<kOneAxis>(params.rows.outer, after);
-    }
-    const auto fetch_after = [&](int half) {
-      if constexpr (kPersistent)
-        if (after < rows) fetch(starts_after, half);
-    };
-    F x[S::kElements], first_max = F(0), max = F(0), shift = F(0);
-    SoftmaxRow<F> row;
-    while (true) {
 #pragma unroll 1
-      for (int half = 0; half < 2; ++half) {
-        if (half != 0) {
-          stash.put(x);
-          first_max = max;
-        }
-        const int chunk = chunk_of(half);
-        const In* const at = from(starts, chunk);
-        const S fragment = fragment_of(at, chunk);
-        Vector<In, S::kVector> vectors[S::kElements / S::kVector];
-        if ((!kMeetsOutOfRange<Params> || shift == F(0)) &&
-            (half == 0 || SmemLayout::kFetchSecond)) {
-          constexpr bool kByLanes = sizeof(In) == 2 && !kPersistent;
-          const bool but_last = SmemLayout::kFetchSecond && turn == 0 && half == 0;
-          async_of(half).template take<kByLanes>(fragment, kPad<In>, vectors, but_last);
-          if (half != 0) fetch_after(half);
-        } else {
-          fragment.load(at, 1, kPad<In>, vectors);
-        }
-        if constexpr (S::kUnaligned) __syncwarp();  // else the compiler duplicates what follows
-        LaneRange<F> range = widen_fragment<S, true>(vectors, true, x);
-        if constexpr (kMeetsOutOfRange<Params>) range = moved<S>(range, shift, x);
-        max = greatest_of_lanes<kWarp>(range.max);
-        const F sum =
-            weigh<kLog, S, In>(x, max, range.min, sizeof(In) == 2 && fragment.left() == 0);
-        parts.publish(turn, chunk, {max, sum});
+    for (int half = 0; half < 2; ++half) {
+      if (half != 0) {
+        stash.put(x);
+        first_max = max;
       }
-      row = parts.combine(turn++, join_pairs<F>, finish_row<kLog, In, F>);
-      if (!kMeetsOutOfRange<Params> || kind_of_row(row.max) != RowKind::out_of_range) break;
-      shift = row.max;
-    }
-    const auto head_scratch = [&] {
-      if constexpr (kPersistent)
-        return nullptr;
-      else
-        return stash.scratch();
-    }();
-#pragma unroll 1
-    for (int half = 1; half >= 0; --half) {
       const int chunk = chunk_of(half);
-      if (half == 0) {
-        stash.get(x);
-        max = first_max;
-        fetch_after(half);
+      const In* const at = from(starts, chunk);
+      const S fragment = fragment_of(at, chunk);
+      Vector<In, S::kVector> vectors[S::kElements / S::kVector];
+      if ((!kMeetsOutOfRange<Params> || shift == F(0)) && (half == 0 || SmemLayout::kFetchSecond)) {
+        constexpr bool kByLanes = sizeof(In) == 2;
+        const bool but_last = SmemLayout::kFetchSecond && turn == 0 && half == 0;
+        async_of(half).template take<kByLanes>(fragment, kPad<In>, vectors, but_last);
+      } else {
+        fragment.load(at, 1, kPad<In>, vectors);
       }
-      store_fragment<kLog>(params, fragment_of(from(starts, chunk), chunk),
-                           starts.of[kOut] + chunk * kFoldChunk, 1, x, row.max,
-                           last_of_chunk<kLog>(row, max), head_scratch);
+      if constexpr (S::kUnaligned) __syncwarp();  // else the compiler writes what follows twice
+      LaneRange<F> range = widen_fragment<S, true>(vectors, true, x);
+      if constexpr (kMeetsOutOfRange<Params>) range = moved<S>(range, shift, x);
+      max = greatest_of_lanes<kWarp>(range.max);
+      const F sum = weigh<kLog, S, In>(x, max, range.min, sizeof(In) == 2 && fragment.left() == 0);
+      parts.publish(turn, chunk, {max, sum});
     }
-    if constexpr (kPersistent) {
-      if (after >= rows) break;
-      r = after;
-      starts = starts_after;
-    } else {
-      break;
+    row = parts.combine(turn++, join_pairs<F>, finish_row<kLog, In, F>);
+    if (!kMeetsOutOfRange<Params> || kind_of_row(row.max) != RowKind::out_of_range) break;
+    shift = row.max;
+  }
+#pragma unroll 1
+  for (int half = 1; half >= 0; --half) {
+    const int chunk = chunk_of(half);
+    if (half == 0) {
+      stash.get(x);
+      max = first_max;
     }
+    store_fragment<kLog>(params, fragment_of(from(starts, chunk), chunk),
+                         starts.of[kOut] + chunk * kFoldChunk, 1, x, row.max,
+                         last_of_chunk<kLog>(row, max), stash.scratch());
   }
   parts.leave();
 }

@@ -20,8 +20,8 @@ bool launch_strided(Params& params, Execution& execution) {
 template <bool kLog, class Params>
 bool launch_planes(Params& params, Execution& execution) {
   using T = typename Params::In;
-  constexpr int K = kLog ? 24 : 32, kStep = 8;            // a thread's elements of y and of dy
-  constexpr int kOfBlock = 16 * 1024, kMost = 32 * 1024;  // bytes, of each
+  constexpr int K = kLog ? 24 : 32, kStep = kLog ? 12 : 16;  // a thread's elements of y and of dy
+  constexpr int kOfBlock = 16 * 1024, kMost = 32 * 1024;     // bytes, of each
   if (params.rows.length > K * kWarp ||
       !are_planes<T>(params.rows, kMost, {params.dx, params.y, params.dy}))
     return false;

@@ -38,7 +38,7 @@ bool launch_chunks(Params& params, Execution& execution) {
 template <bool kLog, class Params>
 bool launch_planes(Params& params, Execution& execution) {
   using T = typename Params::In;
-  constexpr int K = 40, kStep = 8;  // a thread's elements
+  constexpr int K = 40, kStep = 20;  // a thread's elements
   constexpr int kOfBlock = (sizeof(T) == 2 ? 24 : 20) * 1024, kMost = 32 * 1024;  // bytes
   if (!are_planes<T>(params.rows, kMost, {params.out, params.x})) return false;
   params.plan = plan_planes(params.rows, K);
@@ -73,11 +73,11 @@ bool launch_type(const SoftmaxArguments& a, Execution& execution) {
                      : launch_one_chunk<kLog, 1, kSingle, kSingle>(params, execution);
   } else {
     if ((sizeof(T) == 4 || a.rows.length <= 8) && as_one(4))
-      return launch_one_chunk<kLog, 4, 8, 2>(params, execution);
+      return launch_one_chunk<kLog, 4, 8, 4>(params, execution);
     if constexpr (sizeof(T) == 2)
-      if (as_one(2)) return launch_one_chunk<kLog, 2, kPair, 4>(params, execution);
+      if (as_one(2)) return launch_one_chunk<kLog, 2, kPair, 8>(params, execution);
     if (launch_planes<kLog>(params, execution)) return true;
-    return launch_one_chunk<kLog, 1, kSingle, 8>(params, execution);
+    return launch_one_chunk<kLog, 1, kSingle, kSingle / 2>(params, execution);
   }
 }
 

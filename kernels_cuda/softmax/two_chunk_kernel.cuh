@@ -7,8 +7,8 @@
 // docs/lab/softmax-warp-kernel.md#rows-of-two-chunks.
 #pragma once
 
+#include "kernels_cuda/rows/lane_shapes.cuh"
 #include "kernels_cuda/rows/remainder.cuh"
-#include "kernels_cuda/rows/warp_scope.cuh"
 #include "kernels_cuda/softmax/softmax_op.cuh"
 
 namespace twinops {

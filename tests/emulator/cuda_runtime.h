@@ -167,8 +167,6 @@ enum cudaError_t {
 };
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,
-  cudaDevAttrMemoryClockRate = 36,
-  cudaDevAttrGlobalMemoryBusWidth = 37,
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrCooperativeLaunch = 95,
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,

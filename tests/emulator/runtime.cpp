@@ -43,8 +43,6 @@ int setting(const char* variable, int of_h100) {
   const char* const asked = std::getenv(variable);
   return asked != nullptr ? std::atoi(asked) : of_h100;
 }
-// Bytes a nanosecond for each multiprocessor.
-int memory_rate() { return setting("EMULATED_MEMORY_RATE", 25); }
 // Blocks of the largest cluster that there is room for.
 int largest_cluster() { return setting("EMULATED_LARGEST_CLUSTER", 16); }
 // What kernels are compiled for. Those of an architecture before 90 have no clusters.
@@ -86,12 +84,6 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
       *value = kProcessors;
-      break;
-    case cudaDevAttrMemoryClockRate:
-      *value = memory_rate() * 500'000;
-      break;
-    case cudaDevAttrGlobalMemoryBusWidth:
-      *value = 8 * kProcessors;
       break;
     case cudaDevAttrComputeCapabilityMajor:
       *value = 9;
