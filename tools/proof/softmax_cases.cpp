@@ -161,9 +161,8 @@ void add_real(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{3, 1 << 20}}, values, type, type, true);
 }
 
-// Rows of so many chunks that a GPU's blocks meet in global memory
-// (kernels_cuda/rows/cooperative_scope.cuh): just longer than a cluster holds, up to the longest of
-// a cooperative group of blocks and beyond, and more rows than such groups are resident.
+// Rows of so many chunks that a GPU's blocks exchange parts through global memory, or read a row
+// twice: just longer than a cluster holds, and up to the longest that blocks hold and beyond.
 void add_long(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{2, (1 << 18) + 8}}, values, type, type);
   cases.add({{2, (1 << 19) + 1}}, values, type, type);
