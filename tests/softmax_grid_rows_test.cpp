@@ -165,7 +165,7 @@ TEST(SoftmaxGridRows, AreRightAtEveryReplay) {
     std::int64_t rows, length;
   };
   for (const auto& [op, type, rows, length] : {Shape{"softmax", kFloat16, 5, 700001},
-                                               {"softmax_grad", kFloat32, 5, 700001},
+                                               {"softmax_grad", kBfloat16, 5, 700001},
                                                {"log_softmax_grad", kFloat16, 40, 270001},
                                                {"log_softmax", kBfloat16, 40, 270001}}) {
     ScratchMemory scratch;
