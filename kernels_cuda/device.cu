@@ -29,7 +29,7 @@ CudaProbe probe() {
     try {
       found.devices.push_back(describe_device(i));
     } catch (const Error& error) {
-      found.devices.push_back({"", "", "cuda/unknown", 0, error.what()});
+      found.devices.push_back({"", "", "cuda/unknown", error.what()});
     }
   }
   return found;
