@@ -33,26 +33,29 @@ enum class Shapes {
 // V: elements of a vector, 1 where elements lie apart.
 template <Shapes kShapes, int V, bool kUnaligned>
 constexpr auto lane_shapes() {
-  constexpr bool kForward = kShapes == Shapes::forward, kMasked = kShapes == Shapes::masked;
+  constexpr bool kForwardPass = kShapes != Shapes::backward;
   if constexpr (V == 1)
     return std::to_array<LaneShape>({{32, 32}});
   else if constexpr (V == 2)  // float64, the same kernels for rows that are aligned
     return std::to_array<LaneShape>({{4, 4}, {16, 8}, {32, 8}, {32, 16}});
   else if constexpr (V == 4 && kShapes == Shapes::coarse)
-    return std::to_array<LaneShape>({{4, 4}, {16, 4}, {32, 4}, {32, 8}});
+    return std::to_array<LaneShape>({{8, 4}, {32, 4}, {32, 8}});
   else if constexpr (V == 4 && kUnaligned)  // adjacent rows of up to 127 elements are staged
-    return std::to_array<LaneShape>({{4, 2}, {16, 3}, {16, 4}, {32, 4}, {32, 6}, {32, 8}});
+    return std::to_array<LaneShape>({{4, 2}, {16, 3}, {16, 4}, {32, 3}, {32, 4}, {32, 6}, {32, 8}});
   else if constexpr (V == 4)
     return std::to_array<LaneShape>(
         {{4, 2}, {4, 4}, {8, 4}, {16, 3}, {16, 4}, {32, 3}, {32, 4}, {32, 6}, {32, 8}});
   else if constexpr (kShapes == Shapes::coarse)
-    return std::to_array<LaneShape>({{4, 2}, {8, 4}, {32, 2}, {32, 4}});
-  else if constexpr (kUnaligned)  // adjacent rows of up to 575 elements are staged
+    return std::to_array<LaneShape>({{8, 4}, {32, 2}, {32, 4}});
+  else if constexpr (kUnaligned && kForwardPass)  // adjacent rows of up to 639 elements are staged
     return std::to_array<LaneShape>({{4, 2}, {8, 4}, {32, 3}, {32, 4}});
-  else if constexpr (kForward)
+  else if constexpr (kUnaligned)  // and backward of up to 895
+    return std::to_array<LaneShape>({{4, 2}, {8, 4}, {32, 4}});
+  else if constexpr (kShapes == Shapes::forward)
     return std::to_array<LaneShape>({{2, 1},
                                      {2, 2},
                                      {2, 4},
+                                     {2, 5},
                                      {4, 3},
                                      {4, 4},
                                      {4, 5},
@@ -67,9 +70,9 @@ constexpr auto lane_shapes() {
                                      {16, 6},
                                      {16, 7},
                                      {32, 4}});
-  else if constexpr (kMasked)
+  else if constexpr (kShapes == Shapes::masked)
     return std::to_array<LaneShape>(
-        {{2, 2}, {2, 4}, {4, 3}, {4, 4}, {8, 3}, {8, 4}, {16, 3}, {16, 4}, {32, 3}, {32, 4}});
+        {{2, 4}, {4, 3}, {4, 4}, {8, 3}, {8, 4}, {16, 3}, {16, 4}, {32, 3}, {32, 4}});
   else
     return std::to_array<LaneShape>(
         {{2, 2}, {4, 2}, {4, 3}, {4, 4}, {8, 3}, {8, 4}, {16, 3}, {16, 4}, {32, 3}, {32, 4}});
@@ -105,35 +108,25 @@ void with_lane_shape(std::int64_t length, Launch&& launch) {
   launch(TypeTag<LaneFragment<kShape.lanes, kShape.count, V, kUnaligned>>());
 }
 
-// The shapes of staged rows (rows/staged_rows.cuh), for elements of `kBytes` bytes. Words that a
-// row leaves empty cost instructions, which 16-bit rows have none to spare of in the forward pass.
+// The shapes of staged rows (rows/staged_rows.cuh), for elements of `kBytes` bytes. What all rows
+// of a line hold is known to the compiler, so a line of few lengths costs fewer instructions, which
+// 16-bit rows have none to spare of in the forward pass.
 template <Shapes kShapes, int kBytes>
 constexpr auto staged_shapes() {
   if constexpr (kBytes == 4)
-    return std::to_array<LaneShape>(
-        {{1, 4}, {1, 8}, {1, 14}, {1, 20}, {2, 15}, {2, 20}, {4, 15}, {4, 20}, {8, 16}});
+    return std::to_array<LaneShape>({{1, 4}, {1, 8}, {1, 14}, {1, 20}, {2, 20}, {4, 20}, {8, 16}});
   else if constexpr (kShapes == Shapes::forward)
-    return std::to_array<LaneShape>({{1, 2},
-                                     {1, 4},
-                                     {1, 6},
-                                     {1, 8},
-                                     {1, 11},
-                                     {1, 14},
-                                     {1, 17},
-                                     {1, 20},
-                                     {1, 26},
-                                     {2, 20},
-                                     {2, 26},
-                                     {4, 17},
-                                     {4, 20},
-                                     {4, 26},
-                                     {8, 17},
-                                     {8, 20},
-                                     {8, 26},
-                                     {16, 18}});
+    return std::to_array<LaneShape>({{1, 2},  {1, 4},  {1, 6},  {1, 8},   {1, 11}, {1, 14},
+                                     {1, 17}, {1, 20}, {1, 26}, {2, 17},  {2, 20}, {2, 23},
+                                     {2, 26}, {4, 17}, {4, 20}, {4, 23},  {4, 26}, {8, 17},
+                                     {8, 20}, {8, 23}, {8, 26}, {16, 17}, {16, 20}});
   else if constexpr (kShapes == Shapes::masked)
+    return std::to_array<LaneShape>(
+        {{1, 8}, {1, 14}, {1, 20}, {2, 14}, {2, 20}, {4, 14}, {4, 20}, {8, 14}, {8, 20}, {16, 20}});
+  else
     return std::to_array<LaneShape>({{1, 4},
-                                     {1, 8},
+                                     {1, 6},
+                                     {1, 10},
                                      {1, 14},
                                      {1, 20},
                                      {2, 14},
@@ -142,10 +135,9 @@ constexpr auto staged_shapes() {
                                      {4, 20},
                                      {8, 14},
                                      {8, 20},
-                                     {16, 18}});
-  else
-    return std::to_array<LaneShape>(
-        {{1, 4}, {1, 6}, {1, 10}, {1, 14}, {1, 20}, {2, 20}, {4, 20}, {8, 20}, {16, 20}, {32, 14}});
+                                     {16, 14},
+                                     {16, 20},
+                                     {32, 14}});
 }
 
 // How many elements a staged row may have: with two elements a word, it may begin in the middle of

@@ -90,20 +90,22 @@ void launch_block(const Params& params, Execution& execution) {
               grid_of(params.rows.rows), static_cast<unsigned>(chunks * kWarp), 0, 1, params);
 }
 
-// The same of aligned rows whose remainder has a warp of its own (rows/remainder.cuh); false if
-// that is no gain. The params are simple, of 16 bits. From `kMost` chunks on two chunks a warp do
-// better.
+// The same of rows whose remainder has a warp of its own (rows/remainder.cuh); false if that is no
+// gain. The params are simple, of 16 bits. From `kMost` chunks on two chunks a warp do better, and
+// of unaligned rows a remainder of more than half a chunk gains less.
 template <bool kLog, class S, class Params>
 bool launch_remainder(const Params& params, Execution& execution) {
-  constexpr int kMost = 9;  // whole chunks before it
+  constexpr int kMost = S::kUnaligned ? 8 : 9;  // whole chunks before it
   const auto whole = static_cast<int>((params.rows.length - 1) / kFoldChunk);
   const auto left = static_cast<int>(params.rows.length - whole * kFoldChunk);
   if (whole > kMost || (left == kFoldChunk && whole < 8)) return false;
-  if (left <= kFoldChunk / 2)
-    launch_block<kLog, S, LaneFragment<kWarp, 2, S::kVector, false>>(params, execution);
-  else
+  if (left <= kFoldChunk / 2) {
+    launch_block<kLog, S, LaneFragment<kWarp, 2, S::kVector, S::kUnaligned>>(params, execution);
+    return true;
+  }
+  if constexpr (!S::kUnaligned)
     launch_block<kLog, S, LaneFragment<kWarp, 4, S::kVector, false>>(params, execution);
-  return true;
+  return !S::kUnaligned;
 }
 
 // A chunk a warp of a cluster; false if it has no room.
@@ -198,10 +200,10 @@ void launch_softmax(const Params& params, Execution& execution) {
     if (params.is_simple() && length <= 2 * kFoldChunk &&
         launch_two_chunks<kLog, V, kUnaligned>(params.simple(), execution))
       return;
-  if constexpr (V == 8 && !kUnaligned && kSameType)
+  if constexpr (V == 8 && kSameType)
     if (params.is_simple() && launch_remainder<kLog, S>(params.simple(), execution)) return;
   const auto launch_alone = [&] {
-    with_simple<kUnaligned ? kNeverOutOfRange : kSimple>(
+    with_simple<kSimple && !kUnaligned>(
         params, [&](const auto& it) { launch_block<kLog, S>(it, execution); });
   };
   if constexpr (kSameType)  // other types go to clusters at once

@@ -75,7 +75,7 @@ bool launch_type(const SoftmaxArguments& a, Execution& execution) {
     if ((sizeof(T) == 4 || a.rows.length <= 8) && as_one(4))
       return launch_one_chunk<kLog, 4, 8, 4>(params, execution);
     if constexpr (sizeof(T) == 2)
-      if (as_one(2)) return launch_one_chunk<kLog, 2, kPair, 8>(params, execution);
+      if (as_one(2)) return launch_one_chunk<kLog, 2, kPair, 16>(params, execution);
     if (launch_planes<kLog>(params, execution)) return true;
     return launch_one_chunk<kLog, 1, kSingle, kSingle / 2>(params, execution);
   }
