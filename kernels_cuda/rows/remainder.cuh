@@ -1,8 +1,8 @@
-// What is left of a row after its whole chunks. A warp that takes it by the same code as a whole
-// chunk spends as many instructions on one element as on a thousand, so rows without scale and mask
-// have two other ways in 16 bits: a warp of its own with code of its own, in aligned rows of a
-// block each (softmax/block_kernel.cuh), and, of rows of two chunks, the same warp, element by
-// element (softmax/two_chunk_kernel.cuh). What both gained, and others that went:
+// Remainders: what is left of a row after its whole chunks. A warp with the code of a whole chunk
+// spends as many instructions on one element as on a thousand, and every warp asks of every vector
+// whether it is whole. So simple rows of 16 bits have two other ways: a warp of its own with code
+// of its own, in rows of a block each (softmax/block_kernel.cuh), and, of rows of two chunks, the
+// same warp, element by element (softmax/two_chunk_kernel.cuh). What was measured and tried:
 // docs/lab/softmax-block-kernel.md#remainders.
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace twinops {
 
-// A warp's share of so many elements a lane, one by one.
+// A warp's fragment of kOfLane elements a lane, one by one.
 template <int kOfLane>
 using ElementFragment = LaneFragment<kWarp, kOfLane, 1, false>;
 
-// Calls launch(TypeTag<ElementFragment>) with the first of the counts that has room for `left`
-// elements; false if none has.
+// Calls launch(TypeTag<ElementFragment>) with the first of the counts that holds `left` elements;
+// false if none does.
 template <int kCount, int... kMore, class Launch>
 bool with_elements(int left, Launch&& launch) {
   if (left <= kCount * kWarp) {
@@ -28,7 +28,7 @@ bool with_elements(int left, Launch&& launch) {
 }
 
 // This thread's warp, where warps go different ways: by a shuffle, so that the compiler knows that
-// all lanes of one go the same.
+// all lanes of a warp go the same way.
 __device__ __forceinline__ int warp_of_all_lanes() {
   return __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x / kWarp), 0);
 }

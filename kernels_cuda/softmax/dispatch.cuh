@@ -1,4 +1,6 @@
-// Which of the softmax kernels a call takes, by the length of its rows and where they lie.
+// Chooses the kernel of softmax and log_softmax for a call, by the length of its rows and where
+// they lie. The limits were measured: docs/lab/softmax-warp-kernel.md,
+// docs/lab/softmax-block-kernel.md.
 #pragma once
 
 #include "kernels_cuda/kernel.hpp"
@@ -12,8 +14,8 @@
 
 namespace twinops {
 
-// Calls launch(job), or, where the job is simple and (kKernels) there are kernels for that, launch
-// of it as a SimpleSoftmaxParams.
+// Calls launch(params), or launch(params.simple()) where the rows are simple (softmax/params.cuh)
+// and (kKernels) there are kernels for that.
 template <bool kKernels, class Params, class Launch>
 auto with_simple(const Params& params, Launch&& launch) {
   if constexpr (kKernels)
@@ -36,8 +38,8 @@ void launch_warp_rows(const Params& params, Execution& execution) {
       });
 }
 
-// Rows that go through shared memory; false if they are too long for that, or do not lie side by
-// side. What is read and written is aligned alike.
+// Short unaligned rows by way of shared memory; false if they are too long for that, or do not lie
+// side by side. What is read and written is aligned alike.
 template <bool kLog, class Params>
 bool launch_staged(const Params& params, Execution& execution) {
   using In = typename Params::In;
@@ -52,8 +54,8 @@ bool launch_staged(const Params& params, Execution& execution) {
   return true;
 }
 
-// A warp a row of two chunks; false if the second one is too long for that, or in float32 for any
-// gain. The params are simple, of one type.
+// Rows of two chunks, a warp a row; false if the second chunk is too long for that, or in float32
+// for a gain. The rows are simple, of one type.
 template <bool kLog, int V, bool kUnaligned, class Params>
 bool launch_two_chunks(const Params& params, Execution& execution) {
   using S = ChunkFragment<V, kUnaligned>;
@@ -76,13 +78,14 @@ bool launch_two_chunks(const Params& params, Execution& execution) {
     return in_vectors.template operator() < kUnaligned ? 2 : 1 > ();
 }
 
-// Chunks of a plain row up to which a block is alone with it, a chunk a warp. Of float64 blocks of
-// more than eight warps are alone on a multiprocessor (10 305 columns 0.90 and 0.98 of the copy
-// rate, log_softmax 0.84 and 0.98).
+// Chunks up to which a row without scale and mask has one block, a chunk a warp. Blocks of float64
+// with more than eight warps are alone on a multiprocessor
+// (docs/lab/softmax-block-kernel.md#a-chunk-a-warp).
 template <class In>
 inline constexpr int kBlockChunks = sizeof(In) == 4 ? 16 : 8;
 
-// A block a row. LastFragment: how the remainder lies, if it has a warp of its own, else void.
+// One block a row, a chunk a warp. LastFragment: the fragment of the remainder, if it has a warp of
+// its own, else void.
 template <bool kLog, class S, class LastFragment = void, class Params>
 void launch_block(const Params& params, Execution& execution) {
   const auto chunks = (params.rows.length + kFoldChunk - 1) / kFoldChunk;
@@ -90,9 +93,10 @@ void launch_block(const Params& params, Execution& execution) {
               grid_of(params.rows.rows), static_cast<unsigned>(chunks * kWarp), 0, 1, params);
 }
 
-// The same of rows whose remainder has a warp of its own (rows/remainder.cuh); false if that is no
-// gain. The params are simple, of 16 bits. From `kMost` chunks on two chunks a warp do better, and
-// of unaligned rows a remainder of more than half a chunk gains less.
+// The same with a warp of its own for the remainder (rows/remainder.cuh); false if that is no gain.
+// The rows are simple, of 16 bits, in vectors. With more than kMost whole chunks two chunks a warp
+// do better, and a remainder of nearly a chunk gains less
+// (docs/lab/softmax-block-kernel.md#remainders).
 template <bool kLog, class S, class Params>
 bool launch_remainder(const Params& params, Execution& execution) {
   constexpr int kMost = S::kUnaligned ? 8 : 9;  // whole chunks before it
@@ -108,7 +112,7 @@ bool launch_remainder(const Params& params, Execution& execution) {
   return !S::kUnaligned;
 }
 
-// A chunk a warp of a cluster; false if it has no room.
+// One cluster a row, a chunk a warp; false if the device does not hold one.
 template <bool kLog, class S, class Params>
 bool launch_cluster(const Params& params, const ChunkPlan& plan, Execution& execution) {
   return launch_clusters(softmax_cluster_kernel<kLog, Params, S>, params, plan,
@@ -122,12 +126,9 @@ std::size_t pair_bytes(const ChunkPlan& plan) {
          PairSmemLayout<Params, S>::bytes(static_cast<std::size_t>(plan.warps));
 }
 
-// Two chunks a warp of a block that is alone with its row; false if the row is too long, or blocks
-// have no room. The job is plain, of 16 bits, in vectors. Of up to 16 chunks, from which on two
-// blocks are as good; share of the copy rate of bfloat16 that begins anywhere on an H200, a chunk a
-// warp (from 10 241 columns on two a warp of two blocks) and so: 9217 columns 0.88 and 0.95, 10 305
-// 0.84 and 0.90, 12 289 0.85 and 0.92, 14 001 0.93 and 0.95, log_softmax 0.87 and 0.95, 0.81 and
-// 0.90, 0.83 and 0.90, 0.92 and 0.95; of fewer than nine chunks float16 has no gain.
+// One block a row, two chunks a warp; false if the row is too long, or a block has not got the
+// shared memory. The rows have no scale and mask, are of 16 bits, and in vectors. From 17 chunks on
+// two blocks are as good (docs/lab/softmax-block-kernel.md#two-chunks-a-warp).
 template <bool kLog, class S, class Params>
 bool launch_block_pairs(const Params& params, Execution& execution) {
   constexpr int kMost = 16;
@@ -144,15 +145,15 @@ bool launch_block_pairs(const Params& params, Execution& execution) {
   return true;
 }
 
-// The same of a cluster; false if they have no room. The job is plain, in vectors.
+// The same with a cluster a row; false if the device does not hold one. The rows have no scale and
+// mask, in vectors.
 template <bool kLog, class S, class Params>
 bool launch_cluster_pairs(const Params& params, const ChunkPlan& plan, Execution& execution) {
   return launch_clusters(softmax_pair_kernel<kLog, Params, S, ClusterOfRow>, params, plan,
                          pair_bytes<ClusterOfRow, Params, S>(plan), execution);
 }
 
-// A chunk a warp, dealt round the device's blocks; false if that has no room. The job is plain, in
-// vectors.
+// The grid kernel; false if it cannot take the rows. They have no scale and mask, in vectors.
 template <bool kLog, class S, class Params>
 bool launch_grid_rows(const Params& params, Execution& execution) {
   return launch_round_robin<GridSmemLayout<Params, S>>(params, softmax_grid_kernel<kLog, Params, S>,
@@ -167,7 +168,7 @@ void launch_two_pass(const Params& params, Execution& execution) {
   launch_two_pass_rows(softmax_two_pass_kernel<kLog, Params, S>, params, kFixed, kChunk, execution);
 }
 
-// In vectors of V elements; one by one if V is 1.
+// Launches the kernels for vectors of V elements; V = 1: element by element.
 template <bool kLog, int V, bool kUnaligned, class Params>
 void launch_softmax(const Params& params, Execution& execution) {
   using S = ChunkFragment<V, kUnaligned>;
@@ -177,8 +178,9 @@ void launch_softmax(const Params& params, Execution& execution) {
   const std::int64_t length = params.rows.length;
   const int device = execution.device.index;
   ChunkPlan plan{};
-  // Simple params have kernels of their own where instructions are the limit, which is in 16 bits.
-  // Not where unaligned rows may be out of range: one axis to count along spills registers.
+  // Simple rows have kernels of their own where instructions are the limit, which is in 16 bits.
+  // Not where a maximum of unaligned rows may be out of range: counting along one axis then spills
+  // registers (docs/lab/softmax-warp-kernel.md#rows-without-scale-and-mask).
   constexpr bool kSameType = std::is_same_v<In, typename Params::Out>;
   constexpr bool kSimple = V > 1 && kSize == 2 && kSameType;
   constexpr bool kNeverOutOfRange = kSimple && !kHasOutOfRange<In>;
@@ -217,7 +219,8 @@ void launch_softmax(const Params& params, Execution& execution) {
       if (params.plain &&
           in_pairs([&](const auto& it) { return launch_block_pairs<kLog, S>(it, execution); }))
         return;
-      // Clusters of more than eight blocks leave some multiprocessors idle.
+      // Clusters of more than eight blocks leave some multiprocessors idle
+      // (docs/lab/softmax-block-kernel.md#warps-of-a-clusters-blocks).
       constexpr std::int64_t kMostOfClusters = 128 * kFoldChunk;
       if (params.plain && length > kMostOfClusters && launch_grid_rows<kLog, S>(params, execution))
         return;
@@ -244,7 +247,7 @@ void launch_softmax(const Params& params, Execution& execution) {
   }
 }
 
-// Of rows along up to kSoftmaxAxes axes.
+// The parameters of rows along up to kSoftmaxAxes axes.
 template <class In, class Out>
 SoftmaxParams<In, Out> softmax_params(const SoftmaxArguments& a) {
   return {static_cast<const In*>(a.x),

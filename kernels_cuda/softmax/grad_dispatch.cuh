@@ -1,4 +1,5 @@
-// Which of the backward kernels a call takes, by the length of its rows and where they lie.
+// Chooses the kernel of softmax_grad and log_softmax_grad for a call, by the length of its rows and
+// where they lie. The limits were measured: docs/lab/softmax-grad-kernels.md.
 #pragma once
 
 #include "kernels_cuda/kernel.hpp"
@@ -11,8 +12,8 @@
 
 namespace twinops {
 
-// Rows that go through shared memory; false if they are too long for that, or do not lie side by
-// side. What is read and written is aligned alike.
+// Short unaligned rows by way of shared memory; false if they are too long for that, or do not lie
+// side by side. What is read and written is aligned alike.
 template <bool kLog, class In>
 bool launch_staged_grad(const GradParams<In, In>& params, Execution& execution) {
   constexpr int kBytes = 10 * 1024;  // of y and of dy, of a block
@@ -26,7 +27,8 @@ bool launch_staged_grad(const GradParams<In, In>& params, Execution& execution) 
   return true;
 }
 
-// In clusters, with `fetched` bytes of a block's shared memory; false if they have no room.
+// Launches clusters, with `fetched` bytes of a block's shared memory for chunks; false if the
+// device does not hold one.
 template <class In, class Kernel, class Params>
 bool launch_grad_clusters(Kernel kernel, const Params& params, const ChunkPlan& plan,
                           std::size_t fetched, Execution& execution) {
@@ -35,7 +37,7 @@ bool launch_grad_clusters(Kernel kernel, const Params& params, const ChunkPlan& 
   return launch_clusters(kernel, params, plan, shared, execution);
 }
 
-// A chunk of y and one of dy, for each warp of a block.
+// Bytes of a chunk of y and one of dy for each warp of a block.
 template <class In, class S>
 constexpr std::size_t fetched_bytes(std::size_t warps) {
   if constexpr (S::kVector == 1)
@@ -44,7 +46,7 @@ constexpr std::size_t fetched_bytes(std::size_t warps) {
     return 2 * AsyncChunk<In, S>::bytes(warps);
 }
 
-// A block a row.
+// One block a row, a chunk a warp.
 template <bool kLog, class S, class In, class Out>
 void launch_grad_block(const GradParams<In, Out>& params, const ChunkPlan& plan,
                        Execution& execution) {
@@ -57,7 +59,7 @@ void launch_grad_block(const GradParams<In, Out>& params, const ChunkPlan& plan,
   launch(params);
 }
 
-// A chunk a warp of a cluster; false if they have no room.
+// One cluster a row, a chunk a warp; false if the device does not hold one.
 template <bool kLog, class S, class In, class Out>
 bool launch_grad_cluster(const GradParams<In, Out>& params, const ChunkPlan& plan,
                          Execution& execution) {
@@ -67,7 +69,7 @@ bool launch_grad_cluster(const GradParams<In, Out>& params, const ChunkPlan& pla
                                   execution);
 }
 
-// Two chunks a warp; false if they have no room.
+// One cluster a row, two chunks a warp; false if the device does not hold one.
 template <bool kLog, class S, class In, class Out>
 bool launch_grad_cluster_pairs(const GradParams<In, Out>& params, const ChunkPlan& plan,
                                Execution& execution) {
@@ -76,8 +78,8 @@ bool launch_grad_cluster_pairs(const GradParams<In, Out>& params, const ChunkPla
                                   execution);
 }
 
-// A chunk a warp, dealt round the device's blocks; false if that has no room. Not float32's
-// softmax_grad, of whose chunks a multiprocessor's shared memory holds too few.
+// The grid kernel; false if it cannot take the rows. Not for float32's softmax_grad: a
+// multiprocessor's shared memory holds too few of its chunks.
 template <bool kLog, class S, class In, class Out>
 bool launch_grid_grad(const GradParams<In, Out>& params, Execution& execution) {
   if constexpr (kLog || sizeof(In) == 2)
@@ -87,7 +89,8 @@ bool launch_grid_grad(const GradParams<In, Out>& params, Execution& execution) {
     return false;
 }
 
-// Chunks of a row up to which clusters do as well as the grid.
+// Chunks of a row up to which clusters do as well as the grid kernel
+// (docs/lab/softmax-grad-kernels.md#where-clusters-end).
 template <bool kLog, bool kUnaligned, class In>
 inline constexpr std::int64_t kMostOfClusters = kUnaligned
                                                     ? (kLog || std::is_same_v<In, float16> ? 80
@@ -104,7 +107,7 @@ void launch_two_pass_grad(const GradParams<In, Out>& params, Execution& executio
   launch_two_pass_rows(grad_two_pass_kernel<kLog, In, Out, S>, params, kFixed, kChunk, execution);
 }
 
-// In vectors of V elements; one by one if V is 1.
+// Launches the kernels for vectors of V elements; V = 1: element by element.
 template <bool kLog, int V, bool kUnaligned, class In, class Out>
 void launch_grad(const GradParams<In, Out>& params, Execution& execution) {
   using S = ChunkFragment<V, kUnaligned>;
@@ -128,8 +131,8 @@ void launch_grad(const GradParams<In, Out>& params, Execution& execution) {
     constexpr int kWarps = kGradWarps<In, V>;
     const std::int64_t length = params.rows.length;
     const int device = execution.device.index;
-    // Blocks of 11 to 15 warps of float32 are alone on a multiprocessor; smaller ones with a part
-    // of the chunks do better where vectors need not be whole.
+    // Blocks of 11 to 15 warps of float32 are alone on a multiprocessor. Clusters of smaller blocks
+    // do better for unaligned rows (docs/lab/softmax-grad-kernels.md#blocks).
     const bool small = sizeof(In) == 4 && kUnaligned && length <= 15 * kFoldChunk;
     constexpr ClusterWarps kOfBlock = sizeof(In) == 2   ? ClusterWarps{4, 6}
                                       : sizeof(In) == 4 ? ClusterWarps{3, 5}
@@ -142,7 +145,8 @@ void launch_grad(const GradParams<In, Out>& params, Execution& execution) {
       if (length > kMostOfClusters<kLog, kUnaligned, In> * kFoldChunk &&
           launch_grid_grad<kLog, S>(params, execution))
         return;
-    // Two chunks a warp where clusters of small blocks have no room for one.
+    // Two chunks a warp where clusters of small blocks do not hold the row with one
+    // (docs/lab/softmax-grad-kernels.md#two-chunks-a-warp).
     if constexpr (kSameType)
       if (length > 128 * kFoldChunk && plan_cluster(length, 2, kOfBlock, kWarps, device, plan) &&
           launch_grad_cluster_pairs<kLog, S>(params, plan, execution))
@@ -160,7 +164,7 @@ void launch_grad(const GradParams<In, Out>& params, Execution& execution) {
   }
 }
 
-// Rows that lie along up to kKernelAxes axes.
+// Takes rows along up to kKernelAxes axes.
 template <bool kLog>
 void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
   if (a.rows.rows == 0 || a.rows.length == 0) return;
