@@ -281,3 +281,26 @@ def test_a_static_graph_of_the_users():
     assert "static graph trained" in subprocess.run(
         run, check=True, capture_output=True, text=True
     ).stdout
+
+
+SECOND = """
+import paddle, twinops.paddle as tp
+paddle.enable_static()
+for f in (tp.functional.softmax, lambda x: tp.functional.dropout(x, 0.5)):
+    with paddle.static.program_guard(paddle.static.Program()):
+        x = paddle.static.data("x", [2], "float32")
+        x.stop_gradient = False
+        y = f(x)
+        (g,) = paddle.static.gradients([(y * y)[0]], [x])
+        try:
+            paddle.static.gradients([(g * g).sum() + x.sum()], [x])
+        except NotImplementedError as error:
+            print("refused:", error)
+"""
+
+
+def test_second_derivatives_in_a_program_are_refused():
+    """Paddle would take them for zero."""
+    run = [sys.executable, "-c", SECOND]
+    out = subprocess.run(run, check=True, capture_output=True, text=True).stdout
+    assert out.count("refused:") == 2 and "twinops_softmax_grad" in out and "dropout_grad" in out

@@ -148,7 +148,34 @@ def _follow_grad():
     core.eager.run_partial_grad = run_partial_grad
 
 
+def _refuse_second_derivatives_of_programs():
+    """Paddle's programs take the derivative of a custom operator's gradient for zero: what would
+    differentiate one again is refused while the program is made."""
+    from paddle.autograd import ir_backward
+
+    original = ir_backward.calc_gradient_helper
+
+    @functools.wraps(original)
+    def calc_gradient_helper(outputs, *args, **kwargs):
+        way, seen = [v.get_defining_op() for v in outputs], set()
+        while way:
+            op = way.pop()
+            if op is None or op.id() in seen:
+                continue
+            seen.add(op.id())
+            if op.name().startswith("custom_op.twinops_") and "_grad" in op.name():
+                raise NotImplementedError(
+                    f"{op.name()}: a program has no second derivative of twinops' operators: Paddle would "
+                    "take it for zero. Differentiate in dygraph"
+                )
+            way += [v.get_defining_op() for v in op.operands_source()]
+        return original(outputs, *args, **kwargs)
+
+    ir_backward.calc_gradient_helper = calc_gradient_helper
+
+
 _follow_grad()
+_refuse_second_derivatives_of_programs()
 
 
 class _State:
