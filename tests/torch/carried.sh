@@ -3,6 +3,7 @@
 # its own, without CMake, a compiler or a network.
 # usage: tests/torch/carried.sh collect BUILD FOLDER      copies what is needed from a build
 #        FOLDER/carried.sh run [ARGUMENT...]              runs the tests; arguments are pytest's
+#        FOLDER/carried.sh python FILE [ARGUMENT...]      runs an example or a benchmark of the folder
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -32,7 +33,6 @@ for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"
 }
 
 run() {
-  export LD_LIBRARY_PATH=$here/site/twinops/native${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   export PYTHONPATH=$here/packages${PYTHONPATH:+:$PYTHONPATH}
   exec python3 "$here/tests/torch/run_pytest.py" "$here/site" "$here/tests/torch" "$@"
 }
@@ -40,5 +40,6 @@ run() {
 case ${1:-} in
   collect) collect "$2" "$3" ;;
   run) run "${@:2}" ;;
-  *) sed -n '2,6s/^# //p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+  python) PYTHONPATH=$here/site${PYTHONPATH:+:$PYTHONPATH} exec python3 "$here/$2" "${@:3}" ;;
+  *) sed -n '2,7s/^# //p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

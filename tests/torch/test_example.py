@@ -29,12 +29,12 @@ def _losses(output):
 
 def test_losses_are_those_of_the_scalar_reference(tmp_path):
     pytest.importorskip("sklearn")
-    arguments = ("--steps", 4, "--batch", 8, "--device", "cpu")
+    arguments = ("--steps", 3, "--batch", 4, "--device", "cpu")
     best = _run("torch_bert/train.py", *arguments)
     scalar = _run("torch_bert/train.py", *arguments, TWINOPS_ISA="scalar")
     assert _losses(best) == _losses(scalar)
     state = tmp_path / "state.pt"
-    _run("torch_bert/train.py", "--steps", 2, "--batch", 8, "--device", "cpu", "--save", state)
+    _run("torch_bert/train.py", "--steps", 2, "--batch", 4, "--device", "cpu", "--save", state)
     resumed = _run("torch_bert/train.py", *arguments, "--resume", state)
     assert best.split("the last ")[1] == resumed.split("the last ")[1]
 
