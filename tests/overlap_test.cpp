@@ -36,6 +36,13 @@ TEST_F(Overlap, ALongOneBehindShortOnes) {
                     {view(0, {60}), view(60, {1}), view(61, {1}), view(59, {1})}),
             message("out[3]", "out[0]"));
 }
+// Two that only touch, under a third that spans them and shares memory with neither.
+TEST_F(Overlap, TouchingUnderOneThatSpansThem) {
+  EXPECT_EQ(refusal({view(0, {2}, {40}), view(10, {10})}, {other({2}), view(20, {10})}),
+            std::nullopt);
+  EXPECT_EQ(refusal({view(0, {2}, {40}), view(10, {11})}, {other({2}), view(20, {11})}),
+            message("out[1]", "x[1]") + kNotInPlace);
+}
 TEST_F(Overlap, InPlaceIsAllowed) {
   EXPECT_EQ(refusal({view(0, {8}), view(8, {8})}, {view(0, {8}), view(8, {8})}), std::nullopt);
 }

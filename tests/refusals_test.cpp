@@ -266,6 +266,11 @@ const std::vector<Case>& cases() {
        kOp + "out[1]: expected the shape of its input, [2, 3]; got [3, 2]"},
       {"MembersOfDifferentRank", [](Example& e) { e.out1.reshape({6}); },
        kOp + "out[1]: expected the shape of its input, [2, 3]; got [6]"},
+      {"MembersOfARankMore",
+       [](Example& e) {
+         e.out1.reshape({2, 3, 1});
+       },
+       kOp + "out[1]: expected the shape of its input, [2, 3]; got [2, 3, 1]"},
       {"EmptyMembersOfDifferentShape",
        [](Example& e) {
          e.x1.reshape({0, 3});

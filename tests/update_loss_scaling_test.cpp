@@ -253,5 +253,18 @@ TEST(UpdateExample, IsRight) {
   EXPECT_EQ(e.written.bad[0], 0);
 }
 
+// Paddle's.
+TEST(UpdateLossScalingTable, Defaults) {
+  const twinops_operator_info* const op = twinops_find_operator("update_loss_scaling");
+  ASSERT_NE(op, nullptr);
+  ASSERT_EQ(op->attribute_count, 5u);
+  const auto value = [&](std::size_t i) { return op->attributes[i]->default_value; };
+  EXPECT_EQ(value(0).int_value, 1000) << value(0).name;
+  EXPECT_EQ(value(1).int_value, 2) << value(1).name;
+  EXPECT_EQ(value(2).float_value, 2) << value(2).name;
+  EXPECT_EQ(value(3).float_value, 0.5) << value(3).name;
+  EXPECT_EQ(value(4).int_value, 0) << value(4).name;
+}
+
 }  // namespace
 }  // namespace twinops::test

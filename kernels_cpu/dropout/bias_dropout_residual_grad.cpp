@@ -10,15 +10,14 @@
 namespace twinops {
 namespace {
 
-// Writes the sums of columns [column, column + n), n <= lanes.
+// Writes the sums of columns [column, column + n), n <= lanes. chunk: a buffer for one of rows.
 template <class Isa, class T>
-void sum_columns(const ColumnSums& s, std::int64_t column, int n) {
+void sum_columns(const ColumnSums& s, std::int64_t column, int n, compute_vec<T, Isa>* chunk) {
   using V = compute_vec<T, Isa>;
   const T* x = static_cast<const T*>(s.x);  // NULL where there are no rows
   T buffer[V::kLanes] = {};
   ChunkTree<V> tree;
   for (std::int64_t first = 0; first < s.rows; first += kFoldChunk) {
-    V chunk[kFoldChunk];
     for (int j = 0; j < kFoldChunk; ++j) {
       if (first + j >= s.rows) {
         chunk[j] = V(compute_t<T>(0));
@@ -44,12 +43,13 @@ void column_sums(const ColumnSums& s, const Execution& execution) {
   if (s.sums == nullptr) return;
   const std::int64_t grain = (1 << 14) / (s.rows + 1) + 1;
   with_floating_type(s.type, [&]<class T>(TypeTag<T>) {
-    constexpr int kLanes = compute_vec<T, Isa>::kLanes;
-    parallel_ranges(execution, s.columns, grain, 64, [&](std::int64_t begin, std::int64_t end) {
-      for (; begin < end; begin += kLanes)
-        sum_columns<Isa, T>(s, begin,
-                            static_cast<int>(end - begin < kLanes ? end - begin : kLanes));
-    });
+    using V = compute_vec<T, Isa>;
+    const auto sum = [&](std::int64_t begin, std::int64_t end, V* chunk) {
+      for (; begin < end; begin += V::kLanes)
+        sum_columns<Isa, T>(
+            s, begin, static_cast<int>(end - begin < V::kLanes ? end - begin : V::kLanes), chunk);
+    };
+    parallel_ranges_with<V>(execution, s.columns, grain, 64, kFoldChunk, sum);
   });
 }
 

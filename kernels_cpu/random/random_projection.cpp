@@ -155,18 +155,26 @@ TWINOPS_INLINE int part_of(int k) {
   return (k & 1) << 3 | (k & 2) << 1 | (k & 4) >> 1 | (k & 8) >> 3;
 }
 
+// What a task works in.
+template <class F, class Isa>
+struct TaskBuffer {
+  static constexpr int kVectors = kTile / Vec<F, Isa>::kLanes;
+  alignas(64) F x[kRows<F>][kFoldChunk];
+  Signs<F, Isa> signs;
+  Entries entries;
+  ChunkTree<Vec<F, Isa>> sums[kRows<F>][kVectors];
+};
+
 // A task: rows [row, row + rows), outputs from `output` on.
 template <class T, class Isa>
 void project_tile(const Projection& p, EntryReader<Isa>& reader, std::int64_t row, int rows,
-                  std::int64_t output) {
+                  std::int64_t output, TaskBuffer<compute_t<T>, Isa>& buffer) {
   using F = compute_t<T>;
   using V = Vec<F, Isa>;
-  constexpr int kVectors = kTile / V::kLanes;
   const auto outputs = static_cast<int>(p.outputs - output < kTile ? p.outputs - output : kTile);
-  ChunkTree<V> sums[kRows<F>][kVectors];
-  Entries entries;
-  Signs<F, Isa> signs;
-  alignas(64) F x[kRows<F>][kFoldChunk];
+  auto& [x, signs, entries, sums] = buffer;
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v * V::kLanes < outputs; ++v) sums[r][v] = {};
   for (std::int64_t first = 0; first < p.terms; first += kFoldChunk) {
     const auto n =
         static_cast<int>(p.terms - first < kFoldChunk ? p.terms - first : std::int64_t{kFoldChunk});
@@ -206,14 +214,16 @@ void project(const Projection& p, Execution& execution) {
     const std::int64_t blocks = (p.rows + kTaskRows - 1) / kTaskRows;
     const std::int64_t tiles = (p.outputs + kTile - 1) / kTile;
     const std::int64_t grain = 64 / (p.terms + 1) + 1;
-    parallel_ranges(execution, blocks * tiles, grain, 1, [&](std::int64_t begin, std::int64_t end) {
+    using Buffer = TaskBuffer<compute_t<T>, Isa>;
+    const auto tasks = [&](std::int64_t begin, std::int64_t end, Buffer* buffer) {
       EntryReader<Isa> reader(sequence, p.words);
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t row = i % blocks * kTaskRows, left = p.rows - row;
         project_tile<T, Isa>(p, reader, row, static_cast<int>(left < kTaskRows ? left : kTaskRows),
-                             i / blocks * kTile);
+                             i / blocks * kTile, *buffer);
       }
-    });
+    };
+    parallel_ranges_with<Buffer>(execution, blocks * tiles, grain, 1, 1, tasks);
   });
 }
 

@@ -9,13 +9,12 @@
 namespace twinops {
 namespace {
 
-// The words of all entries that output o uses.
-std::vector<std::uint32_t> words_of(const Projection& p, const Sequence& sequence, std::int64_t o) {
-  std::vector<std::uint32_t> words(static_cast<std::size_t>(p.terms));
+// Draws the words of all entries that output o uses.
+void draw_words(const Projection& p, const Sequence& sequence, std::int64_t o,
+                std::vector<std::uint32_t>& words) {
   for (std::int64_t t = 0; t < p.terms; ++t)
     words[static_cast<std::size_t>(t)] =
         word_of(RandomLayout::contiguous, 1, sequence, p.draw(t, o));
-  return words;
 }
 
 template <class T>
@@ -23,8 +22,9 @@ void project_one_by_one(const Projection& p) {
   using F = compute_t<T>;
   const Sequence sequence = p.random.sequence();
   std::vector<F> terms(static_cast<std::size_t>(p.terms));
+  std::vector<std::uint32_t> words(terms.size());
   for (std::int64_t o = 0; o < p.outputs; ++o) {
-    const std::vector<std::uint32_t> words = words_of(p, sequence, o);
+    draw_words(p, sequence, o, words);
     for (std::int64_t r = 0; r < p.rows; ++r) {
       const auto row = row_offsets(p.outer, r);
       const T* x = static_cast<const T*>(p.x) + row.of[Projection::kX];

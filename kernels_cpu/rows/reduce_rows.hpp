@@ -3,7 +3,7 @@
 //
 //   Part                 what a span of a row is reduced to; parts join with +
 //   Kept, CutKept        what is kept from reduce() to write(), of a whole row and of a cut row;
-//                        constructed from a pointer to room for one Compute a chunk
+//                        constructed from buffers of Kept::size(chunks) and of `chunks` Computes
 //   Part reduce(row, begin, end, shift, kept)
 //                        reduces chunks [begin, end); begin is a multiple of a power of two that
 //                        covers them
@@ -31,12 +31,13 @@ inline constexpr std::int64_t kCutChunks = 16;      // chunks that are
 inline constexpr std::int64_t kCutsAThread = 16;    // pieces, at most, of rows that are cut at once
 inline constexpr std::int64_t kWholeChunks = 1024;  // at most, of a row that is taken whole
 
-template <class Kernel>
-TWINOPS_INLINE void whole_row(const Kernel& kernel, std::int64_t row, std::int64_t chunks) {
+// buffer: of Kept::size(chunks) + chunks elements.
+template <class Kernel, class Kept = typename Kernel::Kept>
+TWINOPS_INLINE void whole_row(const Kernel& kernel, std::int64_t row, std::int64_t chunks,
+                              typename Kernel::Compute* buffer) {
   using F = typename Kernel::Compute;
   F shift = F(0);
-  F values[kWholeChunks];
-  typename Kernel::Kept kept(values);
+  Kept kept(buffer, buffer + Kept::size(chunks));
   auto part = kernel.reduce(row, 0, chunks, shift, kept);
   if (kernel.is_out_of_range(part)) {
     shift = kernel.shift_of(part);
@@ -45,14 +46,14 @@ TWINOPS_INLINE void whole_row(const Kernel& kernel, std::int64_t row, std::int64
   kernel.write(row, 0, chunks, part, shift, kept);
 }
 
-// Takes rows one after the other.
-template <class Kernel>
+// Takes rows one after the other. Those of one chunk need no buffer.
+template <class Kernel, class Kept = typename Kernel::Kept>
 TWINOPS_INLINE void whole_rows(const Kernel& kernel, std::int64_t begin, std::int64_t end,
-                               std::int64_t length) {
+                               std::int64_t length, typename Kernel::Compute* buffer) {
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
   if constexpr (requires { kernel.short_rows(begin, end); })
     if (chunks == 1) return kernel.short_rows(begin, end);
-  for (std::int64_t r = begin; r < end; ++r) whole_row(kernel, r, chunks);
+  for (std::int64_t r = begin; r < end; ++r) whole_row<Kernel, Kept>(kernel, r, chunks, buffer);
 }
 
 // A row that is cut. Its parts join here.
@@ -86,7 +87,8 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, st
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t r = i / pieces, u = i % pieces;
         if (states[r].ready) continue;
-        typename Kernel::CutKept kept(values + r * chunks);
+        alignas(64) F buffer[kFoldChunk];
+        typename Kernel::CutKept kept(buffer, values + r * chunks);
         parts[i] = kernel.reduce(first + r, u * piece, last(u), states[r].shift, kept);
       }
     });
@@ -107,7 +109,8 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, st
   parallel_ranges(execution, rows * pieces, 1, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t r = i / pieces, u = i % pieces;
-      typename Kernel::CutKept kept(values + r * chunks);
+      alignas(64) F buffer[kFoldChunk];
+      typename Kernel::CutKept kept(buffer, values + r * chunks);
       kernel.write(first + r, u * piece, last(u), states[r].part, states[r].shift, kept);
     }
     kernel.end();
@@ -123,11 +126,13 @@ void for_each_row(const Kernel& kernel, Execution& execution, std::int64_t rows,
   const bool many = rows >= 4 * threads || threads == 1;
   if (chunks < 2 * kCutChunks || (many && chunks <= kWholeChunks)) {
     const std::int64_t grain = length < kRowGrain ? (kRowGrain + length - 1) / length : 1;
-    parallel_ranges(execution, rows, grain, 1, [&](std::int64_t begin, std::int64_t end) {
-      whole_rows(kernel, begin, end, length);
+    using F = typename Kernel::Compute;
+    const auto take = [&](std::int64_t begin, std::int64_t end, F* buffer) {
+      whole_rows(kernel, begin, end, length, buffer);
       kernel.end();
-    });
-    return;
+    };
+    const std::int64_t size = chunks == 1 ? 0 : Kernel::Kept::size(chunks) + chunks;
+    return parallel_ranges_with<F>(execution, rows, grain, 1, size, take);
   }
   // As few rows at once as keep the threads busy, so that what is used twice is still in a cache.
   const std::int64_t cuts = kCutsAThread * threads;

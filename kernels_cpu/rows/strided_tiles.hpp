@@ -2,8 +2,10 @@
 // They go in tiles, a lane a row, so that memory is read in contiguous runs. Included only by files
 // that are compiled once for each instruction set. A kernel is a class with:
 //
-//   void tile(row, width)  takes rows [row, row + width), neighbours in memory; width <= kTileWidth
-//   void end()             comes after the last write of a thread
+//   Buffer                         what a tile is worked on in; nothing is constructed in it
+//   void tile(row, width, buffer)  takes rows [row, row + width), neighbours in memory;
+//                                  width <= kTileWidth
+//   void end()                     comes after the last write of a thread
 #pragma once
 
 #include "kernels_cpu/rows/chunks.hpp"
@@ -13,7 +15,7 @@
 namespace twinops {
 
 inline constexpr int kTileWidth = 512;
-inline constexpr int kTileBytes = 1 << 17;           // of a kernel's buffer, on the stack
+inline constexpr int kTileBytes = 1 << 17;           // of a kernel's buffer
 inline constexpr std::int64_t kTileGrain = 1 << 13;  // elements that are worth a thread
 inline constexpr int kLeastNeighbours = 4;           // with fewer, vectors are too empty
 
@@ -41,13 +43,15 @@ void for_each_tile(const Kernel& kernel, Execution& execution, const Rows<N>& ro
   const auto tiles = [&] { return (neighbours + width - 1) / width; };  // of a run
   while (width > kLanes && (width * deep > capacity || runs * tiles() < enough)) width /= 2;
   const std::int64_t n = tiles(), grain = kTileGrain / (width * deep) + 1;
-  parallel_ranges(execution, runs * n, grain, 1, [&](std::int64_t begin, std::int64_t end) {
+  using Buffer = typename Kernel::Buffer;
+  const auto take = [&](std::int64_t begin, std::int64_t end, Buffer* buffer) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t at = i % n * width, left = neighbours - at;
-      kernel.tile(i / n * neighbours + at, static_cast<int>(left < width ? left : width));
+      kernel.tile(i / n * neighbours + at, static_cast<int>(left < width ? left : width), *buffer);
     }
     kernel.end();
-  });
+  };
+  parallel_ranges_with<Buffer>(execution, runs * n, grain, 1, 1, take);
 }
 
 // How many vectors or runs are added before a sum is stored.

@@ -19,6 +19,8 @@ struct Partition {
   std::int64_t n, parts, align;
   RangeBody body;
   void* context;
+  char* buffers = nullptr;
+  std::size_t buffer = 0;  // bytes of each
   std::atomic<bool> failed{false};
   std::exception_ptr error{};  // the first
 
@@ -30,7 +32,7 @@ struct Partition {
   void run(std::int64_t part) const {
     const FloatEnvironment environment;
     const std::int64_t begin = cut(part), end = cut(part + 1);
-    if (begin < end) body(context, begin, end);
+    if (begin < end) body(context, begin, end, buffers + static_cast<std::size_t>(part) * buffer);
   }
   // On a thread that is not the caller's: what is thrown waits for the caller.
   static void task(void* of, std::int64_t part) {
@@ -80,12 +82,16 @@ int thread_count(const Execution& execution) {
 }
 
 void parallel_ranges(const Execution& execution, std::int64_t n, std::int64_t grain,
-                     std::int64_t align, RangeBody body, void* context) {
+                     std::int64_t align, std::size_t bytes, RangeBody body, void* context) {
   if (n <= 0) return;
   const std::int64_t most = std::min<std::int64_t>(n / grain, (n + align - 1) / align);
   Partition partition{n, std::clamp<std::int64_t>(most, 1, thread_count(execution)), align, body,
                       context};
+  partition.buffer = (bytes + 63) / 64 * 64;
+  const auto size = [&] { return static_cast<std::size_t>(partition.parts) * partition.buffer; };
   if (partition.parts > 1 && execution.parallel_for != nullptr) {
+    const Workspace buffers(execution, size());
+    partition.buffers = static_cast<char*>(buffers.data());
     execution.parallel_for(execution.parallel_context, partition.parts, &Partition::task,
                            &partition);
     return partition.rethrow();
@@ -94,11 +100,15 @@ void parallel_ranges(const Execution& execution, std::int64_t n, std::int64_t gr
     Team team(static_cast<int>(partition.parts) - 1);
     partition.parts = team.size() + 1;
     if (partition.parts > 1) {
+      const Workspace buffers(execution, size());
+      partition.buffers = static_cast<char*>(buffers.data());
       team.run(&Partition::task, &partition);
       return partition.rethrow();
     }
   }
   partition.parts = 1;
+  const Workspace buffers(execution, size());
+  partition.buffers = static_cast<char*>(buffers.data());
   partition.run(0);
 }
 

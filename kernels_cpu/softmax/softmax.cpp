@@ -50,11 +50,14 @@ void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
     const PlainSink<Out, Isa> sink{
         static_cast<Out*>(a.out), a.rows.step[SoftmaxArguments::kOut], streamed,
         !streamed && a.rows.step[SoftmaxArguments::kOut] == 1 && is_cold<Out>(count, length)};
-    const SoftmaxRows<Isa, kLog, In, PlainSink<Out, Isa>> rows(a, sink);
+    using Rows = SoftmaxRows<Isa, kLog, In, PlainSink<Out, Isa>>;
+    const Rows rows(a, sink);
     if (!a.is_plain() || !lie_side_by_side(a.rows))
       return for_each_row(rows, execution, count, length);
     const std::int64_t run = neighbours_of(a.rows);
-    const auto special = [&](std::int64_t r) { whole_rows(rows, r, r + 1, length); };
+    const auto special = [&](std::int64_t r, compute_t<In>* buffer) {
+      whole_rows<Rows, typename Rows::CutKept>(rows, r, r + 1, length, buffer);
+    };
     using Strided = StridedSoftmaxRows<Isa, kLog, In, Out, decltype(special)>;
     for_each_tile(Strided(a, a.out != a.x && is_streamed<Out>(count / run * length, run), special),
                   execution, a.rows, Strided::kCapacity);

@@ -27,7 +27,8 @@ class GradRows {
   using Compute = compute_t<In>;
   using Part = Compute;
   struct Kept {
-    explicit Kept(Compute*) {}
+    TWINOPS_INLINE Kept(Compute*, Compute*) {}
+    static constexpr std::int64_t size(std::int64_t) { return 0; }
   };
   using CutKept = Kept;
 
@@ -49,7 +50,7 @@ class GradRows {
     if (a_.rows.length <= kGroupColumns<Compute>)
       for (; begin + kRows <= end; begin += kRows)
         dense_ ? group<true>(begin) : group<false>(begin);
-    for (; begin < end; ++begin) whole_row(*this, begin, 1);
+    for (; begin < end; ++begin) whole_row(*this, begin, 1, nullptr);
   }
 
   Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute, Kept&) const {

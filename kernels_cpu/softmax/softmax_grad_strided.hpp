@@ -27,7 +27,8 @@ class StridedGradRows {
         streamed_(streamed),
         fetches_(neighbours_of(a.rows) >= kLine && is_cold<In>(a.rows.rows, a.rows.length)) {}
 
-  void tile(std::int64_t row, int width) const {
+  struct Buffer;
+  void tile(std::int64_t row, int width, Buffer& buffer) const {
     const auto at = row_offsets(a_.rows.outer, row);
     using Operands = SoftmaxGradArguments;
     const Tile t{
@@ -36,9 +37,9 @@ class StridedGradRows {
         {static_cast<const In*>(a_.dy) + at.of[Operands::kDy], a_.rows.step[Operands::kDy]},
         width};
     if (width < V::kLanes)
-      rows_of(t, Packed(t));
+      rows_of(t, Packed{t, buffer}, buffer);
     else
-      rows_of(t, InPlace{t});
+      rows_of(t, InPlace{t}, buffer);
   }
   void end() const { isa::end_of_streams(); }
 
@@ -70,26 +71,25 @@ class StridedGradRows {
   };
   // Shorter runs: in a buffer, a vector each.
   struct Packed {
-    explicit Packed(const Tile& of) : t(of) {}
     const Tile& t;
-    alignas(64) Out dx[kFoldChunk * V::kLanes];
-    alignas(64) In y[kFoldChunk * V::kLanes], dy[kFoldChunk * V::kLanes];
+    Buffer& in;
 
-    TWINOPS_INLINE Tile chunk(std::int64_t first, int n) {
+    TWINOPS_INLINE Tile chunk(std::int64_t first, int n) const {
       constexpr int kLanes = V::kLanes;
       for (int j = 0; j < n; ++j) {
-        isa::copy_padded<kLanes>(y + j * kLanes, t.y.at(first + j), t.width, In{});
-        isa::copy_padded<kLanes>(dy + j * kLanes, t.dy.at(first + j), t.width, In{});
+        isa::copy_padded<kLanes>(in.y + j * kLanes, t.y.at(first + j), t.width, In{});
+        isa::copy_padded<kLanes>(in.dy + j * kLanes, t.dy.at(first + j), t.width, In{});
       }
-      return {{dx, kLanes}, {y, kLanes}, {dy, kLanes}, kLanes};
+      return {{in.dx, kLanes}, {in.y, kLanes}, {in.dy, kLanes}, kLanes};
     }
     TWINOPS_INLINE void written(std::int64_t first, int n) const {
       for (int j = 0; j < n; ++j)
-        copy_partial<V::kLanes>(t.dx.at(first + j), dx + j * V::kLanes, t.width);
+        copy_partial<V::kLanes>(t.dx.at(first + j), in.dx + j * V::kLanes, t.width);
     }
   };
   struct Sums {
-    explicit Sums(int width) : pitch((width + V::kLanes - 1) / V::kLanes * V::kLanes) {
+    TWINOPS_INLINE void begin(int width) {
+      pitch = (width + V::kLanes - 1) / V::kLanes * V::kLanes;
       __builtin_memset(zeros, 0, static_cast<std::size_t>(width) * sizeof(In));
     }
     int pitch;
@@ -98,8 +98,18 @@ class StridedGradRows {
     alignas(64) Compute of[kCapacity / kAddedAtOnce + kTileWidth + V::kLanes];
   };
 
+ public:
+  struct Buffer {
+    Sums sums;
+    ChunkTree<Compute> trees[kCapacity / kFoldChunk];  // of rows of more than one chunk
+    alignas(64) Out dx[kFoldChunk * V::kLanes];        // of short runs
+    alignas(64) In y[kFoldChunk * V::kLanes], dy[kFoldChunk * V::kLanes];
+  };
+
+ private:
   template <class Place>
-  void rows_of(const Tile& t, Place&& place) const {
+  void rows_of(const Tile& t, Place&& place, Buffer& buffer) const {
+    Sums& sums = buffer.sums;
     const std::int64_t length = a_.rows.length;
     const auto size = [&](std::int64_t first) {
       return static_cast<int>(length - first < kFoldChunk ? length - first : kFoldChunk);
@@ -107,15 +117,16 @@ class StridedGradRows {
     if (length <= kFoldChunk) {
       const int n = size(0);
       const Tile all = place.chunk(0, n);
-      Sums sums(all.width);
+      sums.begin(all.width);
       add_up(all, n, sums);
       for (int i = 0; i < sums.pitch; i += V::kLanes)  // no -0 leaves
         save(sums.of + i, load<Isa>(sums.of + i) + V(Compute(0)));
       write(all, n, sums.of);
       return place.written(0, n);
     }
-    Sums sums(t.width < V::kLanes ? V::kLanes : t.width);
-    ChunkTree<Compute> trees[kCapacity / kFoldChunk];
+    sums.begin(t.width < V::kLanes ? V::kLanes : t.width);
+    auto& trees = buffer.trees;
+    for (int r = 0; r < t.width; ++r) trees[r] = {};
     for (std::int64_t first = 0; first < length; first += kFoldChunk) {
       add_up(place.chunk(first, size(first)), size(first), sums);
       for (int r = 0; r < t.width; ++r) trees[r].add(sums.of[r]);

@@ -18,7 +18,7 @@ template <class F>
 constexpr int chunks_of(int kib) {
   return kib * 1024 / (kFoldChunk * static_cast<int>(sizeof(F)));
 }
-// Chunks whose weights wait in a buffer, which is on the stack.
+// Chunks whose weights wait in a buffer.
 template <class F>
 inline constexpr int kKept = chunks_of<F>(128);
 
@@ -56,12 +56,16 @@ class SoftmaxRows {
   using Compute = compute_t<In>;
   using Part = SoftmaxPart<Compute>;
   template <int kWaiting>
-  struct Weights {  // of the first chunks, then of one that does not wait
-    explicit Weights(Compute* maxima) : max(maxima) {}
-    Compute* max;  // of each chunk whose weights wait, here or in the output
-    alignas(64) Compute weights[(kWaiting + 1) * kFoldChunk];
+  struct Weights {  // of a chunk that does not wait, then of the first chunks
+    TWINOPS_INLINE Weights(Compute* buffer, Compute* maxima) : weights(buffer), max(maxima) {}
+    Compute* const weights;
+    Compute* const max;  // of each chunk whose weights wait, here or in the output
 
-    TWINOPS_INLINE Compute* scratch() { return weights + kWaiting * kFoldChunk; }
+    static constexpr std::int64_t size(std::int64_t chunks) {
+      return (1 + (chunks < kWaiting ? chunks : kWaiting)) * kFoldChunk;
+    }
+    TWINOPS_INLINE Compute* scratch() { return weights; }
+    TWINOPS_INLINE Compute* of_chunk(std::int64_t c) { return weights + (c + 1) * kFoldChunk; }
   };
   using Kept = Weights<kLog ? 0 : kKept<Compute>>;
   using CutKept = Weights<0>;
@@ -83,10 +87,8 @@ class SoftmaxRows {
   }
   // Not inlined, because it is large and called from two places.
   [[gnu::noinline]] void short_row(std::int64_t index) const {
-    const Row row = at(index);
-    alignas(64) Compute weights[kFoldChunk];
-    if (plain_ && a_.rows.step[Operands::kX] == 1 && plain_short_row(row, weights)) return;
-    any_short_row(row, weights);
+    if (plain_ && a_.rows.step[Operands::kX] == 1 && is_plain_short_row(index)) return;
+    any_short_row(index);
   }
 
   template <int kWaiting>
@@ -152,7 +154,7 @@ class SoftmaxRows {
       if (n == kFoldChunk && a_.out != a_.x)
         if (Compute* const buffer = row.out.template buffer<Compute>(c * kFoldChunk)) return buffer;
     if constexpr (kWaiting != 0)
-      if (c < kWaiting) return kept.weights + c * kFoldChunk;
+      if (c < kWaiting) return kept.of_chunk(c);
     return nullptr;
   }
   // Takes rows in groups. Returns the first row that is left. Not inlined, so that the loops of
@@ -160,23 +162,10 @@ class SoftmaxRows {
   template <bool kPlain>
   [[gnu::noinline]] std::int64_t row_groups(std::int64_t begin, std::int64_t end) const {
     using Group = SoftmaxRowGroup<Isa, kLog, In, typename Sink::Element>;
-    constexpr int kRows = Group::kRows;
     const int length = static_cast<int>(a_.rows.length);
-    Group group(sink_.view(0).cold);
-    for (; begin + kRows <= end; begin += kRows) {
-      const In* x[kRows];
-      typename Sink::Element* out[kRows];
-      for (int r = 0; r < kRows; ++r) {
-        const auto offsets = row_offsets(a_.rows.outer, begin + r);
-        x[r] = static_cast<const In*>(a_.x) + offsets.of[Operands::kX];
-        out[r] = sink_.view(offsets.of[Operands::kOut]).data;
-      }
+    for (; begin + Group::kRows <= end; begin += Group::kRows) {
       int columns = length;
-      std::uint32_t special;
-      if constexpr (kPlain)
-        special = group.run_plain(length, x, out);
-      else
-        special = group.run_masked(a_, begin, x, out, columns);
+      std::uint32_t special = row_group<kPlain>(begin, columns);
       if (columns != length)
         for (std::uint32_t left = Group::kAll & ~special; left != 0; left &= left - 1)
           write_rest(at(begin + __builtin_ctz(left)), 0, columns);
@@ -184,15 +173,40 @@ class SoftmaxRows {
     }
     return begin;
   }
+  // Not inlined, so that its stack is free again before a row that is special is taken.
+  template <bool kPlain>
+  [[gnu::noinline]] std::uint32_t row_group(std::int64_t begin, int& columns) const {
+    using Group = SoftmaxRowGroup<Isa, kLog, In, typename Sink::Element>;
+    constexpr int kRows = Group::kRows;
+    Group group(sink_.view(0).cold);
+    const In* x[kRows];
+    typename Sink::Element* out[kRows];
+    for (int r = 0; r < kRows; ++r) {
+      const auto offsets = row_offsets(a_.rows.outer, begin + r);
+      x[r] = static_cast<const In*>(a_.x) + offsets.of[Operands::kX];
+      out[r] = sink_.view(offsets.of[Operands::kOut]).data;
+    }
+    if constexpr (kPlain)
+      return group.run_plain(columns, x, out);
+    else
+      return group.run_masked(a_, begin, x, out, columns);
+  }
   TWINOPS_INLINE Row at(std::int64_t index) const {
     const auto offsets = row_offsets(a_.rows.outer, index);
     return {masked_row<In, Isa>(a_, index, offsets.of[Operands::kX]),
             sink_.row(index, offsets.of[Operands::kOut])};
   }
 
+  // Not inlined, so that its stack is free again before another kind of row is tried.
+  [[gnu::noinline]] bool is_plain_short_row(std::int64_t index) const {
+    alignas(64) Compute weights[kFoldChunk];
+    return plain_short_row(at(index), weights);
+  }
   // Takes any row of up to a chunk. Not inlined: beside its code that of plain rows was a twelfth
   // slower.
-  [[gnu::noinline]] void any_short_row(const Row& row, Compute* weights) const {
+  [[gnu::noinline]] void any_short_row(std::int64_t index) const {
+    const Row row = at(index);
+    alignas(64) Compute weights[kFoldChunk];
     const int n = row.x.used(0);
     alignas(64) Compute values[kLog ? kFoldChunk : 1];  // log_softmax needs the values
     const auto read = [&](Compute shift) {

@@ -13,7 +13,7 @@
 
 namespace twinops {
 
-// Special: special(r) takes row r, whatever it holds.
+// Special: special(r, buffer) takes row r, whatever it holds; buffer: of kCapacity Computes.
 template <class Isa, bool kLog, class In, class Out, class Special>
 class StridedSoftmaxRows {
  public:
@@ -25,8 +25,9 @@ class StridedSoftmaxRows {
   StridedSoftmaxRows(const SoftmaxArguments& a, bool streamed, const Special& special)
       : a_(a), streamed_(streamed), special_(special) {}
 
-  void tile(std::int64_t row, int width) const {
-    Tile t(width);
+  struct Buffer;
+  void tile(std::int64_t row, int width, Buffer& t) const {
+    t.begin(width);
     const auto at = row_offsets(a_.rows.outer, row);
     t.out = static_cast<Out*>(a_.out) + at.of[Operands::kOut];
     t.x = static_cast<const In*>(a_.x) + at.of[Operands::kX];
@@ -35,21 +36,27 @@ class StridedSoftmaxRows {
     else
       more_chunks(t);
     for (int r = 0; t.special && r < width; ++r)
-      if (!t.ordinary(r)) special_(row + r);
+      if (!t.ordinary(r)) special_(row + r, t.values);
   }
   void end() const { isa::end_of_streams(); }
 
  private:
   // Arrays hold the vector that begins at a tile's last row.
   static constexpr int kWidth = kTileWidth + V::kLanes;
-  struct Tile {
-    explicit Tile(int n) : width(n), pitch((n + V::kLanes - 1) / V::kLanes * V::kLanes) {
+  using Tile = Buffer;
+
+ public:
+  struct Buffer {
+    TWINOPS_INLINE void begin(int n) {
+      width = n;
+      pitch = (n + V::kLanes - 1) / V::kLanes * V::kLanes;
+      special = false;
       for (int i = 0; i < pitch; i += V::kLanes) save(zeros + i, V(Compute(0)));
     }
     int width, pitch;
     const In* x;
     Out* out;
-    bool special = false;
+    bool special;
     // For each row: the maximum of the current chunk and the scale of its weights; in `last`, what
     // its elements are multiplied with or what is subtracted from them.
     alignas(64) Compute max[kWidth], low[kWidth], magic[kWidth], last[kWidth];
@@ -59,6 +66,7 @@ class StridedSoftmaxRows {
     alignas(64) Compute sums[kCapacity / kAddedAtOnce + kWidth];
     alignas(64) Compute weights[kAddedAtOnce * kWidth];  // of the current runs
     alignas(64) Compute zeros[kWidth];
+    ChunkTree<SoftmaxPart<Compute>> trees[kCapacity / kFoldChunk];  // of rows of more chunks
 
     TWINOPS_INLINE LaneScale<V> scale(int i) const {
       return {load<Isa>(low + i), load<Isa>(magic + i)};
@@ -66,6 +74,7 @@ class StridedSoftmaxRows {
     TWINOPS_INLINE bool ordinary(int r) const { return sums[r] == sums[r]; }
   };
 
+ private:
   // Reads elements [first, first + n) of every row, with their maxima and the scales that follow.
   TWINOPS_INLINE void read(Tile& t, std::int64_t first, int n) const {
     for (int i = 0; i < t.pitch; i += V::kLanes) save(t.max + i, V(-kInfinity<Compute>));
@@ -171,7 +180,8 @@ class StridedSoftmaxRows {
     const auto size = [&](std::int64_t first) {
       return static_cast<int>(length - first < kFoldChunk ? length - first : kFoldChunk);
     };
-    ChunkTree<Part> trees[kCapacity / kFoldChunk];
+    auto& trees = t.trees;
+    for (int r = 0; r < t.width; ++r) trees[r] = {};
     for (std::int64_t first = 0; first < length; first += kFoldChunk) {
       read(t, first, size(first));
       add_up<true>(t, size(first));

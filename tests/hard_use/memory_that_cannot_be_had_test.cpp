@@ -142,5 +142,15 @@ TEST_P(NoMemory, EachRequestFailsOnce) {
   RecordProperty("requests", seen);
 }
 
+// The library's requests come through this program's malloc: else nothing here is tested.
+TEST(NoMemoryItself, RequestsAreSeen) {
+  requests = 0;
+  until_failure = 1 << 20;
+  watching = true;
+  twinops_run("no operator has a name as long as this one", nullptr, 0, nullptr, 0, nullptr);
+  watching = false;
+  EXPECT_GT(requests, 0);
+}
+
 }  // namespace
 }  // namespace twinops::test
