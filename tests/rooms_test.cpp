@@ -73,7 +73,7 @@ const std::vector<Outside> kOutside = {
      {"immintrin.h", "emmintrin.h", "xmmintrin.h", "arm_neon.h"},
      {"kernels_cpu/isa", "numerics/environment.cpp", "tests"}},
     {"xsimd's header", {"xsimd"}, {"kernels_cpu/simd/vec.hpp"}},
-    {"OpenMP's header", {"omp.h"}, {"kernels_cpu/runtime/parallel.cpp", "tests", "benchmarks"}},
+    {"OpenMP's header", {"omp.h"}, {"kernels_cpu/runtime", "tests", "benchmarks"}},
     {"libm's header",  // the arithmetic spells its own operations
      {"cmath", "math.h", "complex", "tgmath.h"},
      {"operators", "registry", "tools", "tests", "benchmarks", "hosts", "examples"}},
