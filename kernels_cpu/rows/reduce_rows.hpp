@@ -11,8 +11,9 @@
 //                        whether the row must be reduced once more, with F shift_of(part)
 //   void write(row, begin, end, part, shift, kept)
 //                        writes the outputs of those chunks
-//   void short_rows(begin, end)
-//                        optional: takes rows [begin, end) of one chunk each
+//   void short_rows(begin, end, buffer)
+//                        optional: takes rows [begin, end) of one chunk each; buffer holds
+//                        short_buffer() elements, or is nullptr if that is 0
 //   void end()           comes after the last write of a thread
 //
 // Many rows are taken whole. Few, long rows are cut at powers of two chunks, which gives the bits
@@ -51,8 +52,8 @@ template <class Kernel, class Kept = typename Kernel::Kept>
 TWINOPS_INLINE void whole_rows(const Kernel& kernel, std::int64_t begin, std::int64_t end,
                                std::int64_t length, typename Kernel::Compute* buffer) {
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
-  if constexpr (requires { kernel.short_rows(begin, end); })
-    if (chunks == 1) return kernel.short_rows(begin, end);
+  if constexpr (requires { kernel.short_buffer(); })
+    if (chunks == 1) return kernel.short_rows(begin, end, buffer);
   for (std::int64_t r = begin; r < end; ++r) whole_row<Kernel, Kept>(kernel, r, chunks, buffer);
 }
 
@@ -131,7 +132,9 @@ void for_each_row(const Kernel& kernel, Execution& execution, std::int64_t rows,
       whole_rows(kernel, begin, end, length, buffer);
       kernel.end();
     };
-    const std::int64_t size = chunks == 1 ? 0 : Kernel::Kept::size(chunks) + chunks;
+    std::int64_t size = chunks == 1 ? 0 : Kernel::Kept::size(chunks) + chunks;
+    if constexpr (requires { kernel.short_buffer(); })
+      if (chunks == 1) size = kernel.short_buffer();
     return parallel_ranges_with<F>(execution, rows, grain, 1, size, take);
   }
   // As few rows at once as keep the threads busy, so that what is used twice is still in a cache.

@@ -11,6 +11,7 @@ namespace {
 
 template <class In, class Isa>
 struct DroppedDy {
+  static constexpr bool kInPlace = false;
   using V = compute_vec<In, Isa>;
 
   struct Row {

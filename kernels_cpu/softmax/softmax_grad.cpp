@@ -12,6 +12,7 @@ namespace {
 
 template <class In, class Isa>
 struct PlainDy {
+  static constexpr bool kInPlace = true;
   struct Row {
     RowView<const In, Isa> dy;
     TWINOPS_INLINE const In* run(std::int64_t first, int n, In* buffer) const {

@@ -20,6 +20,7 @@ namespace twinops {
 //   Dy::Row row = dy.row(r, view of the row of dy)
 //   row.run(first, n, buffer)  elements [first, first + n) as a contiguous run: where they are, or
 //                              in `buffer`, which holds padded(n)
+//   Dy::kInPlace               whether a contiguous row is always taken where it is
 template <class Isa, bool kLog, class In, class Out, class Dy>
 class GradRows {
  public:
@@ -45,17 +46,21 @@ class GradRows {
         ahead_(kLog && kWide && is_amd() && dense_ && a.rows.length >= 128 &&
                is_cold<In>(a.rows.rows, a.rows.length)) {}
 
-  // Takes rows of one chunk.
-  void short_rows(std::int64_t begin, std::int64_t end) const {
-    if (a_.rows.length <= kGroupColumns<Compute>)
+  // Takes rows of one chunk. A group's elements that are not taken where they are have the buffer.
+  std::int64_t short_buffer() const {
+    if (!has_groups() || (dense_ && Dy::kInPlace)) return 0;
+    return 2 * kRows * kGroupColumns<Compute>;
+  }
+  void short_rows(std::int64_t begin, std::int64_t end, Compute* buffer) const {
+    if (has_groups())
       for (; begin + kRows <= end; begin += kRows)
-        dense_ ? group<true>(begin) : group<false>(begin);
+        dense_ ? group<true>(begin, buffer) : group<false>(begin, buffer);
     for (; begin < end; ++begin) whole_row(*this, begin, 1, nullptr);
   }
 
   Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute, Kept&) const {
     const Operands at = operands(row);
-    Buffers<kFoldChunk> buffers;
+    Buffers buffers;
     ChunkTree<Part> tree;
     for (std::int64_t c = begin; c < end; ++c) tree.add(run(at, c, buffers.y, buffers.dy).total());
     return tree.total();
@@ -67,7 +72,7 @@ class GradRows {
   void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& sum, Compute,
              Kept&) const {
     const Operands at = operands(row);
-    Buffers<kFoldChunk> buffers;
+    Buffers buffers;
     for (std::int64_t c = begin; c < end; ++c)
       write_run(run(at, c, buffers.y, buffers.dy), sum,
                 {at.dx.data + c * kFoldChunk * at.dx.step, at.dx.step, at.dx.streamed});
@@ -75,6 +80,7 @@ class GradRows {
 
  private:
   using V = Vec<Compute, Isa>;
+  bool has_groups() const { return a_.rows.length <= kGroupColumns<Compute>; }
   using Run = GradRun<Isa, kLog, In>;
   static constexpr int kRows = V::kLanes;  // of a group
   // Outputs of 16 bits have more to compute for each byte and lose by being streamed or prefetched;
@@ -100,9 +106,8 @@ class GradRows {
   }
 
   // Buffers for elements that are not contiguous.
-  template <int kElements>
   struct Buffers {
-    alignas(64) In y[kElements], dy[kElements];
+    alignas(64) In y[kFoldChunk], dy[kFoldChunk];
   };
   TWINOPS_INLINE Run run(const Operands& at, std::int64_t c, In* y_buffer, In* dy_buffer) const {
     const std::int64_t first = c * kFoldChunk, left = a_.rows.length - first;
@@ -116,16 +121,19 @@ class GradRows {
 
   // Takes rows [row, row + kRows).
   template <bool kDense>
-  TWINOPS_INLINE void group(std::int64_t row) const {
+  TWINOPS_INLINE void group(std::int64_t row, Compute* buffer) const {
     constexpr int kCapacity = kGroupColumns<Compute>;
     const int n = static_cast<int>(a_.rows.length);
-    Buffers<kRows * kCapacity> buffers;
+    In* const memory = reinterpret_cast<In*>(buffer);
+    const auto buffer_of = [&](int r) TWINOPS_INLINE_BODY {
+      return memory == nullptr ? nullptr : memory + r * kCapacity;
+    };
     Group rows;
     for (int r = 0; r < kRows; ++r) {
       const Operands at = operands<kDense>(row + r);
       rows.dx[r] = at.dx.data;
-      rows.y[r] = dense_run(at.y, 0, n, buffers.y + r * kCapacity);
-      rows.dy[r] = at.dy.run(0, n, buffers.dy + r * kCapacity);
+      rows.y[r] = dense_run(at.y, 0, n, buffer_of(r));
+      rows.dy[r] = at.dy.run(0, n, buffer_of(kRows + r));
     }
     run_group(rows, n);
   }

@@ -78,7 +78,8 @@ class SoftmaxRows {
                  fetches_row_behind<In>(a.rows.rows, a.rows.length)) {}
 
   // Takes rows of one chunk.
-  void short_rows(std::int64_t begin, std::int64_t end) const {
+  std::int64_t short_buffer() const { return 0; }
+  void short_rows(std::int64_t begin, std::int64_t end, Compute*) const {
     if constexpr (requires { sink_.view(0); })
       if (a_.rows.length <= kGroupColumns<Compute> && a_.rows.step[Operands::kOut] == 1 &&
           a_.rows.step[Operands::kX] == 1)

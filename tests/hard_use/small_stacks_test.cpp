@@ -1,4 +1,4 @@
-// 80 KiB of stack are enough for every operator on every row of the CPU, for the thread that calls
+// 64 KiB of stack are enough for every operator on every row of the CPU, for the thread that calls
 // and for threads that a host lends: servers and musl give threads 128 or 256 KiB in all. Each call
 // runs on a stack that was painted before; how far down it was painted over is how much it took.
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using proof::Case;
 using proof::Placed;
 using proof::Trial;
 
-constexpr std::size_t kStack = std::size_t{1} << 20, kEnough = 80 << 10, kThread = 96 << 10;
+constexpr std::size_t kStack = std::size_t{1} << 20, kEnough = 64 << 10, kThread = 96 << 10;
 constexpr unsigned char kPaint = 0xb7;
 
 // A thread's stack, and what of it was used below the frame that calls f.
@@ -108,7 +108,7 @@ std::vector<Case> some_cases(const std::string& op) {
   return some;
 }
 
-TEST_P(SmallStack, Of80KiBIsEnough) {
+TEST_P(SmallStack, Of64KiBIsEnough) {
 #if defined(TWINOPS_SANITIZED)
   GTEST_SKIP() << "a sanitizer's frames are larger";
 #endif
