@@ -14,6 +14,10 @@ import hashlib
 import os
 
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+# Simulated devices wait for one another in XLA's threads: on a machine with two processors they would
+# have two, which a step that is dispatched ahead can take.
+os.environ.setdefault("NPROC", "8")
+os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "0")
 
 import jax
 import jax.numpy as jnp

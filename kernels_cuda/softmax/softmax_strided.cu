@@ -65,9 +65,11 @@ bool launch_type(const SoftmaxArguments& a, Execution& execution) {
   };
   constexpr int kSingle = sizeof(T) == 8 ? 16 : sizeof(T) == 4 ? 32 : 64;
   constexpr int kPair = sizeof(T) == 8 ? 8 : 32;
-  if (a.rows.length > kFoldChunk)
-    return as_one(2) ? launch_chunks<kLog, 2, kPair>(params, execution)
-                     : launch_chunks<kLog, 1, kSingle>(params, execution);
+  if (a.rows.length > kFoldChunk) {
+    if constexpr (sizeof(T) < 8)
+      if (as_one(2)) return launch_chunks<kLog, 2, kPair>(params, execution);
+    return launch_chunks<kLog, 1, kSingle>(params, execution);
+  }
   if constexpr (sizeof(T) == 8) {  // steps cost code: none where it is slow anyway
     return as_one(2) ? launch_one_chunk<kLog, 2, kPair, kPair>(params, execution)
                      : launch_one_chunk<kLog, 1, kSingle, kSingle>(params, execution);

@@ -4,6 +4,8 @@ import os
 
 flags = os.environ.get("XLA_FLAGS", "")
 os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count=4"
+os.environ.setdefault("NPROC", "8")  # threads for devices that wait for one another
+os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "0")
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # other tests share the GPU
 
 import jax  # noqa: E402
