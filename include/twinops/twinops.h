@@ -244,7 +244,7 @@ typedef struct twinops_execution {
   const char* row;
   /* The host's threads in place of the library's: calls task(task_context, i) once for every i in
    * [0, n), in any order and on any threads, and returns, or throws, when none of them runs. Those
-   * threads, and the one that calls twinops_run, need 80 KiB of stack for it. NULL: the library's
+   * threads, and the one that calls twinops_run, need 64 KiB of stack for it. NULL: the library's
    * own threads. */
   void (*parallel_for)(void* context, int64_t n, void (*task)(void* task_context, int64_t i),
                        void* task_context);

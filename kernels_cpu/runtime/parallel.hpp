@@ -15,7 +15,7 @@ namespace twinops {
 // What a kernel computes must not depend on where the ranges begin.
 //
 // buffer: `bytes` bytes of the range's own, aligned to 64; nullptr for none. It is for what is too
-// large for a stack: threads that call, and that a host lends, have 80 KiB. Throws
+// large for a stack: threads that call, and that a host lends, have 64 KiB. Throws
 // Error(out_of_memory), before any range runs, where it cannot be had, and what a body throws.
 using RangeBody = void (*)(void* context, std::int64_t begin, std::int64_t end, void* buffer);
 void parallel_ranges(const Execution& execution, std::int64_t n, std::int64_t grain,
