@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The softmax family beside PyTorch, torch.compile and Triton, in one process on one GPU.
+"""The softmax family beside PyTorch, torch.compile and Triton, in one process on one GPU; beside QuACK
+and Liger too where the packages quack-kernels and liger-kernel are installed.
 
   python3 benchmarks/softmax_peers.py [--library build/release/libtwinops.so] [--quick] [--ours]
                                       [--types float32,...] [--columns 64,...] [--inner 1,...]
@@ -94,10 +95,35 @@ class Shape:
                 self.time(op + "_grad", "torch", lambda: peer_grad(dy, y, axis, self.dtype),
                           self.least * 3 // 2)
 
-    def peers(self, compiled):
-        self.time("softmax", "torch.compile", lambda: compiled(self.x, self.axis), self.least)
-        if self.columns <= 131072 and self.inner == 1:
-            self.time("softmax", "triton", lambda: triton_softmax(self.x, self.y), self.least)
+    def peers(self, compiled, packages):
+        x, y, dy = self.x, self.y, self.dy
+        self.time("softmax", "torch.compile", lambda: compiled(x, self.axis), self.least)
+        if self.inner > 1:
+            return
+        if self.columns <= 131072:
+            self.time("softmax", "triton", lambda: triton_softmax(x, y), self.least)
+        torch.softmax(x, self.axis, out=y)
+        for peer, (forward, backward) in packages.items():
+            self.time("softmax", peer, lambda: forward(x), self.least)
+            self.time("softmax_grad", peer, lambda: backward(dy, y), self.least * 3 // 2)
+
+
+def installed_packages():
+    """Softmax and its gradient, (x) and (dy, y), by QuACK and by Liger where they are installed."""
+    packages = {}
+    try:
+        from quack.softmax import softmax_bwd, softmax_fwd
+        packages["quack"] = softmax_fwd, softmax_bwd
+    except ImportError:
+        pass
+    try:
+        from liger_kernel.ops.softmax import _softmax_backward, _softmax_forward, calculate_settings
+        packages["liger"] = (
+            lambda x: _softmax_forward(x),
+            lambda dy, y: _softmax_backward(dy, y, *calculate_settings(y.shape[-1]), False))
+    except ImportError:
+        pass
+    return packages
 
 
 def main():
@@ -108,7 +134,7 @@ def main():
     parser.add_argument("--inner", default="1", help="neighbouring rows that lie side by side")
     options = parser.parse_args()
     ours = peers.Twinops(options.library)
-    compiled = torch.compile(torch.softmax, dynamic=False)
+    compiled, packages = torch.compile(torch.softmax, dynamic=False), installed_packages()
     torch._dynamo.config.cache_size_limit = 256
     torch.manual_seed(0)
     for type_name in options.types.split(","):
@@ -117,7 +143,7 @@ def main():
             shape = Shape(options, getattr(torch, type_name), columns, inner)
             shape.operators(ours)
             if not options.ours:
-                shape.peers(compiled)
+                shape.peers(compiled, packages)
             del shape
 
 
