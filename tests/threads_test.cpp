@@ -82,7 +82,7 @@ TEST(HostThreads, ManyCallAtOnce) {
 // A kernel's limit is one for all threads: none may take another's launch below what it needs.
 TEST(HostThreads, LaunchAKernelWithLittleAndWithMuchSharedMemory) {
   const std::string row = available_rows().front();
-  if (!row.starts_with("cuda")) GTEST_SKIP() << "there is no GPU";
+  if (!row.starts_with("cuda")) GTEST_SKIP() << "needs a GPU";
   std::atomic<int> bad{0};
   std::vector<std::thread> threads;
   for (const std::int64_t columns : {200000, 300000, 400000})

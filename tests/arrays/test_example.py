@@ -28,6 +28,6 @@ def test_the_same_losses_on_every_instruction_set_and_number_of_threads():
 def test_the_same_losses_on_a_gpu():
     cupy = pytest.importorskip("cupy")
     if not cupy.is_available():
-        pytest.skip("there is no GPU")
+        pytest.skip("needs a GPU")
     few = ["--epochs", "2"]
     assert train("--kind", "cupy", *few)[3] == train(*few)[3]

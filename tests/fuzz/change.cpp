@@ -103,11 +103,12 @@ void change_length(Problem& problem, Bytes& bytes) {
   if (chosen.shape.empty()) return;
   const std::int64_t from = chosen.shape[bytes.below(chosen.shape.size())], to = bytes.of(kSizes);
   std::vector<std::pair<TensorSpec*, TensorSpec*>> bit_masks;
-  for (TensorSpec* mask : all)
+  for (TensorSpec* mask : all) {
+    if (mask->type.code != kDLUInt || mask->type.bits != 32 || mask->shape.size() != 1) continue;
     for (TensorSpec* of : all)
-      if (mask != of && mask->type.code == kDLUInt && mask->type.bits == 32 &&
-          mask->shape.size() == 1 && mask->shape[0] == (elements_of(*of) + 31) / 32)
+      if (mask != of && mask->shape[0] == (elements_of(*of) + 31) / 32)
         bit_masks.emplace_back(mask, of);
+  }
   for (TensorSpec* t : all) {
     bool changed = false;
     for (std::int64_t& size : t->shape)

@@ -147,12 +147,12 @@ std::string differs(const Call& call, const Result& expected, const Result& actu
   return "";
 }
 
+// may: what writable() gives, for the first of a call's rows that asks.
 std::string wrote_too_much(const Call& call, const std::vector<std::vector<std::byte>>& before,
-                           const Result& result) {
+                           const Result& result, std::vector<std::vector<bool>>& may) {
   const bool nothing =
       result.status == TWINOPS_INVALID_ARGUMENT || result.status == TWINOPS_UNSUPPORTED;
-  const std::vector<std::vector<bool>> may =
-      nothing ? std::vector<std::vector<bool>>() : writable(call);
+  if (!nothing && may.empty()) may = writable(call);
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (before[i] == result.memory[i]) continue;
     if (nothing) return "a refused call wrote to " + call.views[i].argument;
@@ -178,6 +178,7 @@ std::string check(const std::vector<std::uint8_t>& input, Counts& counts) {
   }
   const std::vector<std::vector<std::byte>> before = snapshot(call);
   std::unique_ptr<Result> expected;
+  std::vector<std::vector<bool>> may;
   for (const Row& row : rows) {
     restore(call, before);
     Result result = run(call, row);
@@ -185,7 +186,7 @@ std::string check(const std::vector<std::uint8_t>& input, Counts& counts) {
     ++(result.status == TWINOPS_OK                 ? counts.accepted
        : result.status == TWINOPS_INVALID_ARGUMENT ? counts.refused
                                                    : counts.failed);
-    std::string wrong = wrote_too_much(call, before, result);
+    std::string wrong = wrote_too_much(call, before, result, may);
     const bool same_need =
         call.failing_allocation < 0;  // rows need scratch memory unlike each other
     if (wrong.empty() && expected != nullptr && same_need) wrong = differs(call, *expected, result);

@@ -109,9 +109,6 @@ std::vector<Case> some_cases(const std::string& op) {
 }
 
 TEST_P(SmallStack, Of64KiBIsEnough) {
-#if defined(TWINOPS_SANITIZED)
-  GTEST_SKIP() << "a sanitizer's frames are larger";
-#endif
   PaintedStack stack;
   std::size_t most = 0;
   std::string where;
@@ -137,9 +134,6 @@ TEST_P(SmallStack, Of64KiBIsEnough) {
 
 // And so a thread of 96 KiB calls everything.
 TEST_P(SmallStack, AThreadOf96KiBCalls) {
-#if defined(TWINOPS_SANITIZED)
-  GTEST_SKIP() << "a sanitizer's frames are larger";
-#endif
   const std::vector<Case> cases = some_cases(GetParam().op);
   const Trial trial(cases.back().problem(), 1);
   struct Body {

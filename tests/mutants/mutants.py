@@ -15,6 +15,7 @@ The lists are the .toml files beside this one, one a room:
     few = true                          # optional: in CI, too
     needs = "vectors"                   # optional: "vectors" (a row of vectors) or "emulator"
     target = "numerics_test"            # optional: the program itself is made anew, not the library
+    seconds = 60                        # optional: a test that has not ended by then sees the bug
     equivalent = "why no test can see it"   # in place of `test`
 
 Nothing in the sources or in the build is changed: the file with the bug lies in a folder of its own
@@ -26,6 +27,7 @@ import argparse
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -95,9 +97,16 @@ class Build:
         return any("/twinops_" in o for objects in self.dependants.values() for o in objects)
 
 
-def run(command, folder, environment=None):
-    return subprocess.run(command, shell=True, cwd=folder, env=environment, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT)
+def run(command, folder, environment=None, seconds=TIMEOUT):
+    with subprocess.Popen(command, shell=True, cwd=folder, env=environment, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          start_new_session=True) as process:
+        try:
+            return subprocess.CompletedProcess(command, stdout=process.communicate(timeout=seconds)[0],
+                                               returncode=process.returncode)
+        except BaseException:  # the shell's children, too
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
 
 
 class DoesNotCompile(Exception):
@@ -154,10 +163,10 @@ def find_program(build, name, made=Path("none")):
     return None
 
 
-def failures(command, folder, environment):
-    """Which tests fail; a program that ends otherwise counts as one."""
+def failures(command, folder, environment, seconds=TIMEOUT):
+    """Which tests fail; a program that ends otherwise, or not at all, counts as one."""
     try:
-        done = run(command, folder, environment)
+        done = run(command, folder, environment, seconds)
     except subprocess.TimeoutExpired:
         return {"it never ends"}
     if "Running 0 tests" in done.stdout:
@@ -186,7 +195,8 @@ def is_seen(build, mutant, before={}):
         if without not in before:
             before[without] = failures(without, folder, {**os.environ, **own})
         new = failures(command, folder, {**os.environ, "LD_LIBRARY_PATH": folder,
-                                         "TWINOPS_TEST_LIBRARY": f"{folder}/libtwinops.so.1"})
+                                         "TWINOPS_TEST_LIBRARY": f"{folder}/libtwinops.so.1"},
+                       mutant.get("seconds", TIMEOUT))
         new -= before[without]
         return bool(new), sorted(new)[0] if new else "the test passes"
 

@@ -17,7 +17,7 @@ inline bool has_device() {
 }
 
 #define TWINOPS_NEEDS_DEVICE \
-  if (!has_device()) GTEST_SKIP() << "no CUDA device"
+  if (!has_device()) GTEST_SKIP() << "needs a GPU"
 
 // Memory that host and device both see.
 template <class T>

@@ -21,11 +21,14 @@ inline void PrintTo(const Types& types, std::ostream* out) { *out << name_of(typ
 // Every softmax in every type. Written as float32, results of 16 bits show in what order they were
 // added.
 class SoftmaxRows : public testing::TestWithParam<std::tuple<std::string, Types>> {};
-inline const auto kSoftmaxRows =
-    testing::Combine(testing::Values("softmax", "log_softmax", "softmax_grad", "log_softmax_grad"),
-                     testing::Values(Types{kFloat16, kFloat16}, Types{kBfloat16, kBfloat16},
-                                     Types{kFloat32, kFloat32}, Types{kFloat64, kFloat64},
-                                     Types{kFloat16, kFloat32}, Types{kBfloat16, kFloat32}));
+inline const auto kSoftmaxTypes = testing::Values(
+    Types{kFloat16, kFloat16}, Types{kBfloat16, kBfloat16}, Types{kFloat32, kFloat32},
+    Types{kFloat64, kFloat64}, Types{kFloat16, kFloat32}, Types{kBfloat16, kFloat32});
+inline const auto kSoftmaxRows = testing::Combine(
+    testing::Values("softmax", "log_softmax", "softmax_grad", "log_softmax_grad"), kSoftmaxTypes);
+// Of those that know several kinds of rows: the backward passes know one.
+inline const auto kForwardRows =
+    testing::Combine(testing::Values("softmax", "log_softmax"), kSoftmaxTypes);
 inline std::string name_of_softmax(const testing::TestParamInfo<SoftmaxRows::ParamType>& info) {
   return std::get<0>(info.param) + "_" + name_of(std::get<1>(info.param));
 }
