@@ -43,6 +43,10 @@ template <class V, class Mask>
 TWINOPS_INLINE constexpr V scaled_where(Mask counts, V x, V scale) {
   return select(counts, scale * x, V(-kInfinity<lane_t<V>>));
 }
+template <class F>
+TWINOPS_INLINE constexpr bool masks_out(F mask) {
+  return mask == -kInfinity<F>;
+}
 template <class V>
 TWINOPS_INLINE constexpr V scaled_and_masked(V x, V scale, V mask) {
   const V out(-kInfinity<lane_t<V>>);
@@ -175,7 +179,8 @@ TWINOPS_INLINE constexpr F special_row(RowKind kind, bool masked_is_zero, bool l
       static_cast<typename ExpTable<F>::Bits>(sizeof(F) == 4 ? kNanBits32 : kNanBits64));
 }
 
-// Backward. sum: of grad_term(y, dy) over the row, folded.
+// Backward. sum: of grad_term(y, dy) over the row, folded. Of an element that is masked out both
+// the term and the gradient are +0, by selection.
 template <bool kLog, class V>
 TWINOPS_INLINE constexpr V grad_term(V y, V dy) {
   if constexpr (kLog)

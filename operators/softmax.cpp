@@ -35,7 +35,7 @@ SoftmaxCall read_softmax(const Call& call, const char* out_name,
   const int axis = read_axis(call, x.rank);
   expect_shape(call, out_name, "x");
   MaskStrides mask_strides;
-  RowMask mask = read_row_mask(call, x, axis, mask_strides);
+  RowMask mask = read_row_mask(call, "x", x, axis, mask_strides);
   const Rows<7> rows = read_rows<7>(call, out_name, x, axis,
                                     {strides_of(out), strides_of(x), mask_strides.mask,
                                      mask_strides.lengths, mask_strides.query, more[0], more[1]});

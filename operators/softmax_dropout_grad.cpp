@@ -8,7 +8,7 @@ namespace {
 using Direction = ArgumentInfo::Direction;
 using Form = ArgumentInfo::Form;
 
-constexpr auto kArguments =
+constexpr auto kArguments = join(
     join(std::array<ArgumentInfo, 4>{{
              {"probabilities", Direction::input, Form::tensor, true, kFloatingTypes,
               "What softmax_dropout kept; one dimension or more, any strides."},
@@ -21,7 +21,8 @@ constexpr auto kArguments =
               "The mask that softmax_dropout stored. Without one it is drawn again, from the same "
               "attributes."},
          }},
-         kRandomArguments);
+         kGradMaskArguments),
+    kRandomArguments);
 constexpr auto kAttributes = join(kSoftmaxGradAttributes, kDropoutAttributes);
 
 }  // namespace

@@ -8,16 +8,18 @@ namespace {
 using Direction = ArgumentInfo::Direction;
 using Form = ArgumentInfo::Form;
 
-constexpr ArgumentInfo kArguments[] = {
-    {"y", Direction::input, Form::tensor, true, kFloatingTypes,
-     "What the forward pass gave; one dimension or more, any strides."},
-    {"dy", Direction::input, Form::tensor, true, kFloatingTypes,
-     "The gradient with respect to y: y's shape and type."},
-    {"dx", Direction::output, Form::tensor, true, kFloatingTypes,
-     "The gradient with respect to x: y's shape; y's type, or float32 for a 16-bit y, or 16-bit "
-     "for "
-     "a float32 y. May be dy or y itself."},
-};
+constexpr auto kArguments =
+    join(std::array<ArgumentInfo, 3>{{
+             {"y", Direction::input, Form::tensor, true, kFloatingTypes,
+              "What the forward pass gave; one dimension or more, any strides."},
+             {"dy", Direction::input, Form::tensor, true, kFloatingTypes,
+              "The gradient with respect to y: y's shape and type."},
+             {"dx", Direction::output, Form::tensor, true, kFloatingTypes,
+              "The gradient with respect to x: y's shape; y's type, or float32 for a 16-bit y, or "
+              "16-bit "
+              "for a float32 y. May be dy or y itself."},
+         }},
+         kGradMaskArguments);
 SoftmaxGradArguments parse_grad(const Call& call) {
   const Strides none(call.tensor("y").rank, 0);
   const SoftmaxGradArguments arguments = read_softmax_grad(call, "y", none).arguments;
@@ -37,15 +39,21 @@ SoftmaxGradCall read_softmax_grad(const Call& call, const char* y_name, const St
   const TypePair types = read_type_pair(call, y_name, "dx");
   const int axis = read_axis(call, y.rank);
   expect_shape(call, "dx", y_name);
-  const Rows<4> rows =
-      read_rows<4>(call, "dx", y, axis, {strides_of(dx), strides_of(y), strides_of(dy), more});
+  MaskStrides mask_strides;
+  RowMask mask = read_row_mask(call, "dx", dx, axis, mask_strides);
+  const Rows<7> rows =
+      read_rows<7>(call, "dx", y, axis,
+                   {strides_of(dx), strides_of(y), strides_of(dy), mask_strides.mask,
+                    mask_strides.lengths, mask_strides.query, more});
+  mask.step = rows.step[3];
   const Rows<3> own{rows.rows,
                     rows.length,
                     {rows.step[0], rows.step[1], rows.step[2]},
                     operands_of<0, 3>(rows.outer)};
-  return {{y.data, dy.data, dx.data, types, own, read_scale(call, y.type)},
-          operands_of<3, 1>(rows.outer),
-          rows.step[3]};
+  return {{y.data, dy.data, dx.data, types, own, read_scale(call, y.type), mask,
+           operands_of<3, RowMask::kOperands>(rows.outer)},
+          operands_of<6, 1>(rows.outer),
+          rows.step[6]};
 }
 
 const OperatorInfo SoftmaxGrad::info{"softmax_grad",

@@ -12,19 +12,19 @@ std::string attribute(const Call& call, const char* name) {
 
 // The strides of `t` along x's axes, where dimension i of t lies along axis first + i of x.
 Strides broadcast_strides(const Call& call, const char* name, const Tensor& t, const Tensor& x,
-                          int first, const char* expected) {
+                          int first, const std::string& expected) {
   Strides strides(x.rank, 0);
   for (int i = 0; i < t.rank; ++i) {
     if (t.shape[i] == 1) continue;
     if (t.shape[i] != x.shape[first + i])
-      call.refuse(call.where(name),
-                  std::string(expected) + describe_shape(x) + "; got " + describe_shape(t));
+      call.refuse(call.where(name), expected + describe_shape(x) + "; got " + describe_shape(t));
     strides[first + i] = t.stride(i);
   }
   return strides;
 }
 
-void read_mask(const Call& call, const Tensor& x, RowMask& read, MaskStrides& strides) {
+void read_mask(const Call& call, const std::string& x_name, const Tensor& x, RowMask& read,
+               MaskStrides& strides) {
   const Tensor* mask = call.optional_tensor("mask");
   strides.mask.assign(x.rank, 0);
   if (mask == nullptr) return;
@@ -37,39 +37,42 @@ void read_mask(const Call& call, const Tensor& x, RowMask& read, MaskStrides& st
     read.kind = RowMask::Kind::added_float32;
   else
     call.refuse(call.where("mask"), std::string("expected bool, uint8") +
-                                        (half ? ", float32" : "") + " or the type of x, " +
-                                        name(x.type) + "; got " + name(mask->type));
-  constexpr const char* kExpected = "expected a shape that broadcasts to x's, ";
+                                        (half ? ", float32" : "") + " or the type of " + x_name +
+                                        ", " + name(x.type) + "; got " + name(mask->type));
+  const std::string expected = "expected a shape that broadcasts to " + x_name + "'s, ";
   if (mask->rank > x.rank)
     call.refuse(call.where("mask"),
-                kExpected + describe_shape(x) + "; got " + describe_shape(*mask));
-  strides.mask = broadcast_strides(call, "mask", *mask, x, x.rank - mask->rank, kExpected);
+                expected + describe_shape(x) + "; got " + describe_shape(*mask));
+  strides.mask = broadcast_strides(call, "mask", *mask, x, x.rank - mask->rank, expected);
   read.data = mask->data;
+  read.type = mask->type;
 }
 
-void read_lengths(const Call& call, const Tensor& x, int axis, RowMask& read,
-                  MaskStrides& strides) {
+void read_lengths(const Call& call, const std::string& x_name, const Tensor& x, int axis,
+                  RowMask& read, MaskStrides& strides) {
   const Tensor* lengths = call.optional_tensor("lengths");
   strides.lengths.assign(x.rank, 0);
   if (lengths == nullptr) return;
   if (axis == 0)
-    call.refuse(call.where("lengths"), "needs an axis of x before the one that rows lie along");
-  constexpr const char* kExpected = "expected the shape of x's first dimensions, of ";
+    call.refuse(call.where("lengths"),
+                "needs an axis of " + x_name + " before the one that rows lie along");
+  const std::string expected = "expected the shape of " + x_name + "'s first dimensions, of ";
   if (lengths->rank < 1 || lengths->rank > axis)
     call.refuse(call.where("lengths"), "expected 1 to " + std::to_string(axis) +
-                                           " dimensions, those of x before its axis; got " +
-                                           describe_shape(*lengths));
-  strides.lengths = broadcast_strides(call, "lengths", *lengths, x, 0, kExpected);
+                                           " dimensions, those of " + x_name +
+                                           " before its axis; got " + describe_shape(*lengths));
+  strides.lengths = broadcast_strides(call, "lengths", *lengths, x, 0, expected);
   read.lengths = lengths->data;
   read.wide_lengths = lengths->type == Type::int64;
 }
 
 }  // namespace
 
-RowMask read_row_mask(const Call& call, const Tensor& x, int axis, MaskStrides& strides) {
+RowMask read_row_mask(const Call& call, const char* x_name, const Tensor& x, int axis,
+                      MaskStrides& strides) {
   RowMask read;
-  read_mask(call, x, read, strides);
-  read_lengths(call, x, axis, read, strides);
+  read_mask(call, x_name, x, read, strides);
+  read_lengths(call, x_name, x, axis, read, strides);
   read.causal = call.flag("causal");
   // Beyond any index, and far from where adding one overflows.
   constexpr std::int64_t kFar = std::int64_t{1} << 61;

@@ -2,7 +2,8 @@
 // lengths and the attributes scale, causal and causal_offset. docs/operators/softmax.md.
 #pragma once
 
-#include "numerics/qualifiers.hpp"
+#include "numerics/float16.hpp"
+#include "numerics/softmax.hpp"
 #include "operators/softmax_rows.hpp"
 
 namespace twinops {
@@ -19,6 +20,7 @@ struct RowMask {
   const void* lengths = nullptr;  // nullptr: none
   std::int64_t causal_offset = 0;
   Kind kind = Kind::none;
+  Type type = Type::uint8;    // of the mask
   bool wide_lengths = false;  // int64, else int32
   bool causal = false;
 
@@ -26,10 +28,8 @@ struct RowMask {
   // the last.
   enum Operand { kMask, kLength, kQuery, kOperands };
 
-  // Bytes of an element of the mask of an x of `type`.
-  std::size_t element(Type type) const {
-    return kind == Kind::excluded ? 1 : kind == Kind::added ? size_of(type) : sizeof(float);
-  }
+  // Bytes of an element of the mask.
+  std::size_t element() const { return size_of(type); }
 
   // Every element counts, and nothing is added to it.
   TWINOPS_INLINE bool is_plain() const {
@@ -52,6 +52,23 @@ struct RowMask {
     }
     return n < 0 ? 0 : n;
   }
+
+  // Whether the mask's element at `place` lets an element of x count.
+  TWINOPS_INLINE bool lets_count(std::int64_t place) const {
+    if (kind == Kind::none) return true;
+    switch (type) {
+      case Type::float16:
+        return !masks_out(widen(static_cast<const float16*>(data)[place]));
+      case Type::bfloat16:
+        return !masks_out(widen(static_cast<const bfloat16*>(data)[place]));
+      case Type::float32:
+        return !masks_out(static_cast<const float*>(data)[place]);
+      case Type::float64:
+        return !masks_out(static_cast<const double*>(data)[place]);
+      default:
+        return static_cast<const std::uint8_t*>(data)[place] == 0;
+    }
+  }
 };
 
 // Strides along every axis of x, 0 where a tensor is broadcast.
@@ -59,8 +76,9 @@ struct MaskStrides {
   Strides mask, lengths, query;
 };
 
-// Reads all of it but `step`, which follows from the strides.
-RowMask read_row_mask(const Call& call, const Tensor& x, int axis, MaskStrides& strides);
+// Reads all of it but `step`, which follows from the strides. x_name: what messages call x.
+RowMask read_row_mask(const Call& call, const char* x_name, const Tensor& x, int axis,
+                      MaskStrides& strides);
 
 // The attribute scale, rounded to the type that `type` is computed in.
 double read_scale(const Call& call, Type type);
@@ -82,14 +100,19 @@ inline constexpr std::array<ArgumentInfo, 2> kRowMaskArguments{{
      "many elements of a row count. The rest is masked out."},
 }};
 
-inline constexpr std::array<AttributeInfo, 3> kRowMaskAttributes{{
-    {"scale", AttributeValue::of(1.0), nullptr,
-     "What x is multiplied with first; finite. Rounded to float for all but float64."},
+inline constexpr std::array<AttributeInfo, 2> kCausalAttributes{{
     {"causal", AttributeValue::of(false), nullptr,
      "Masks out element j of row i (i: the index along the axis before the last) where j > i + "
      "causal_offset."},
     {"causal_offset", AttributeValue::of(std::int64_t{0}), nullptr,
      "Moves the diagonal: columns - rows aligns it with the last row."},
 }};
+
+inline constexpr auto kRowMaskAttributes =
+    join(std::array<AttributeInfo, 1>{{
+             {"scale", AttributeValue::of(1.0), nullptr,
+              "What x is multiplied with first; finite. Rounded to float for all but float64."},
+         }},
+         kCausalAttributes);
 
 }  // namespace twinops

@@ -58,8 +58,6 @@ TypePair read_type_pair(const Call& call, const char* in, const char* out) {
   return pair;
 }
 
-template Rows<4> read_rows<4>(const Call&, const char*, const Tensor&, int,
-                              const std::array<Strides, 4>&);
 template Rows<7> read_rows<7>(const Call&, const char*, const Tensor&, int,
                               const std::array<Strides, 7>&);
 

@@ -62,8 +62,6 @@ void with_type_pair(TypePair pair, F&& f) {
   });
 }
 
-extern template Rows<4> read_rows<4>(const Call&, const char*, const Tensor&, int,
-                                     const std::array<Strides, 4>&);
 extern template Rows<7> read_rows<7>(const Call&, const char*, const Tensor&, int,
                                      const std::array<Strides, 7>&);
 

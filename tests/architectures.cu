@@ -57,7 +57,7 @@ template __global__ void grad_pair_kernel<true, float16, float16, Chunk>(
 template __global__ void grad_grid_kernel<true, float16, float16, Chunk>(
     const __grid_constant__ HalfGradParams, const __grid_constant__ RoundRobinTiles);
 template __global__ void grad_two_pass_kernel<true, float16, float16, Elements>(
-    const __grid_constant__ HalfGradParams, const TwoPassPlan);
+    const __grid_constant__ MaskedGradParams<float16, float16>, const TwoPassPlan);
 using HalfStridedParams = StridedSoftmaxParams<float16, float16>;
 using HalfStridedGradParams = StridedGradParams<float16, float16>;
 template __global__ void softmax_strided_kernel<true, HalfStridedParams, 2, 24, 4, true>(

@@ -149,7 +149,7 @@ TEST_P(SoftmaxMask, RowsOfNothing) {
     EXPECT_EQ(y, log ? -kInf : 0.0f);
 }
 
-// The backward pass needs no mask: what is masked out has y = 0.
+// With finite gradients softmax's backward pass needs no mask: what is masked out has y = 0.
 TEST(SoftmaxMaskGradient, AgreesWithFiniteDifferences) {
   constexpr std::int64_t n = 300;
   constexpr double kScale = 0.7;

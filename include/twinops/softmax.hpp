@@ -61,11 +61,11 @@ inline Report log_softmax(const Tensor& x, const Tensor& out, const SoftmaxOptio
   return options.add_to(call.argument("x", x).argument("out", out)).run(execution);
 }
 
-// Of the forward call's options a gradient needs these two: what was masked out shows in y.
-struct SoftmaxGradOptions {
-  int axis = -1;     // as in the forward call
-  double scale = 1;  // as in the forward call
-};
+// The forward call's options are the gradient's: dx is 0 where an element is masked out, and y and
+// dy are not read there, so that a NaN in them does no harm. Without a mask what was masked out
+// still shows in softmax's y, which is 0 there; log_softmax's gradient is 0 there only with it.
+// Numbers as a mask are of the type of dx, or float32 for a 16-bit dx.
+using SoftmaxGradOptions = SoftmaxOptions;
 
 // dx = scale * y * (dy - sum(y * dy)) along the axis, each operation rounded.
 //   y   floating: what softmax gave
@@ -76,13 +76,8 @@ struct SoftmaxGradOptions {
 inline Report softmax_grad(const Tensor& y, const Tensor& dy, const Tensor& dx,
                            const SoftmaxGradOptions& options = {},
                            const Execution& execution = {}) {
-  return Call("softmax_grad")
-      .argument("y", y)
-      .argument("dy", dy)
-      .argument("dx", dx)
-      .attribute("axis", options.axis)
-      .attribute("scale", options.scale)
-      .run(execution);
+  Call call("softmax_grad");
+  return options.add_to(call.argument("y", y).argument("dy", dy).argument("dx", dx)).run(execution);
 }
 
 // dx = scale * (dy - exp(y) * sum(dy)) along the axis; y is what log_softmax gave. Tensors are
@@ -90,13 +85,8 @@ inline Report softmax_grad(const Tensor& y, const Tensor& dy, const Tensor& dx,
 inline Report log_softmax_grad(const Tensor& y, const Tensor& dy, const Tensor& dx,
                                const SoftmaxGradOptions& options = {},
                                const Execution& execution = {}) {
-  return Call("log_softmax_grad")
-      .argument("y", y)
-      .argument("dy", dy)
-      .argument("dx", dx)
-      .attribute("axis", options.axis)
-      .attribute("scale", options.scale)
-      .run(execution);
+  Call call("log_softmax_grad");
+  return options.add_to(call.argument("y", y).argument("dy", dy).argument("dx", dx)).run(execution);
 }
 
 // What softmax_dropout stores for its gradient; each may be left out.
@@ -127,8 +117,7 @@ inline Report softmax_dropout(const Tensor& x, const Tensor& y, const KeptForGra
 //   probabilities  floating: what softmax_dropout stored
 //   dy             shape and type of probabilities: the gradient of y
 //   dx             shape of dy; type of dy, or float32 for a 16-bit dy, or float16 or bfloat16 for
-//   a
-//                  float32 dy; may be dy itself
+//                  a float32 dy; may be dy itself
 //   dropout_mask   what softmax_dropout stored, or nothing: then `dropout` must be the options of
 //                  the forward call, whose words are drawn again
 // docs/operators/softmax_dropout_grad.md
@@ -140,8 +129,7 @@ inline Report softmax_dropout_grad(const Tensor& probabilities, const Tensor& dy
   Call call("softmax_dropout_grad");
   call.argument("probabilities", probabilities).argument("dy", dy).argument("dx", dx);
   if (dropout_mask) call.argument("dropout_mask", *dropout_mask);
-  call.attribute("axis", softmax.axis).attribute("scale", softmax.scale);
-  return dropout.add_to(call).run(execution);
+  return dropout.add_to(softmax.add_to(call)).run(execution);
 }
 
 }  // namespace twinops

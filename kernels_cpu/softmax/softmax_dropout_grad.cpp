@@ -1,9 +1,10 @@
-// softmax_dropout_grad: softmax_grad_op.hpp, on dy under dropout's mask.
+// softmax_dropout_grad: softmax_grad_op.hpp or softmax_grad_masked.hpp, on dy under dropout's mask.
 #include "operators/softmax_dropout_grad.hpp"
 
 #include "kernels_cpu/dropout/row_masks.hpp"
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cpu/rows/reduce_rows.hpp"
+#include "kernels_cpu/softmax/softmax_grad_masked.hpp"
 #include "kernels_cpu/softmax/softmax_grad_op.hpp"
 
 namespace twinops {
@@ -49,6 +50,9 @@ void run_cpu<SoftmaxDropoutGrad, isa::TWINOPS_ISA>(const SoftmaxDropoutGradArgum
   with_type_pair(a.softmax.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
     using Dy = DroppedDy<In, Isa>;
     const Dy dy{a, {a.dropout, sequence}};
+    if (!a.softmax.mask.is_plain())
+      return for_each_row(MaskedGradRows<Isa, false, In, Out, Dy>(a.softmax, dy), execution,
+                          a.softmax.rows.rows, a.softmax.rows.length);
     for_each_row(GradRows<Isa, false, In, Out, Dy>(a.softmax, dy), execution, a.softmax.rows.rows,
                  a.softmax.rows.length);
   });

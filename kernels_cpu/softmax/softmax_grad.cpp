@@ -1,9 +1,10 @@
-// softmax_grad and log_softmax_grad: softmax_grad_op.hpp, or softmax_grad_strided.hpp for rows
-// along an axis that is not the last, on dy as it is.
+// softmax_grad and log_softmax_grad: softmax_grad_op.hpp, softmax_grad_strided.hpp for rows along
+// an axis that is not the last, or softmax_grad_masked.hpp under a mask, on dy as it is.
 #include "operators/softmax_grad.hpp"
 
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cpu/rows/reduce_rows.hpp"
+#include "kernels_cpu/softmax/softmax_grad_masked.hpp"
 #include "kernels_cpu/softmax/softmax_grad_op.hpp"
 #include "kernels_cpu/softmax/softmax_grad_strided.hpp"
 
@@ -25,13 +26,16 @@ struct PlainDy {
 template <class Isa, bool kLog>
 void grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+    const PlainDy<In, Isa> dy;
+    if (!a.mask.is_plain())
+      return for_each_row(MaskedGradRows<Isa, kLog, In, Out, PlainDy<In, Isa>>(a, dy), execution,
+                          a.rows.rows, a.rows.length);
     if (lie_side_by_side(a.rows)) {
       using Strided = StridedGradRows<Isa, kLog, In, Out>;
       const std::int64_t run = neighbours_of(a.rows), runs = a.rows.rows / run * a.rows.length;
       const bool streamed = a.dx != a.y && a.dx != a.dy && is_streamed<Out>(runs, run);
       return for_each_tile(Strided(a, streamed), execution, a.rows, Strided::kCapacity);
     }
-    const PlainDy<In, Isa> dy;
     for_each_row(GradRows<Isa, kLog, In, Out, PlainDy<In, Isa>>(a, dy), execution, a.rows.rows,
                  a.rows.length);
   });

@@ -9,7 +9,8 @@
 
 namespace twinops {
 
-// `counting(r, i, dy)`: the gradient that counts for element i of row r, where `dy` was read.
+// `counting(r, i, dy)`: the gradient that counts for element i of row r, where `dy` was read. Of
+// what is masked out neither y nor dy is.
 template <bool kLog, class Dy>
 void grad_reference(const SoftmaxGradArguments& a, Dy&& counting) {
   using Operands = SoftmaxGradArguments;
@@ -21,6 +22,11 @@ void grad_reference(const SoftmaxGradArguments& a, Dy&& counting) {
       const In* dys = static_cast<const In*>(a.dy) + offsets[Operands::kDy];
       Out* dx = static_cast<Out*>(a.dx) + offsets[Operands::kDx];
       const std::int64_t *step = a.rows.step, length = a.rows.length;
+      const auto mask_at = row_offsets(a.mask_outer, r);
+      const std::int64_t columns = a.mask.columns(mask_at.of, length);
+      const auto counts = [&](std::int64_t i) {
+        return i < columns && a.mask.lets_count(mask_at.of[RowMask::kMask] + i * a.mask.step);
+      };
       const auto dy = [&](std::int64_t i) {
         return widen(counting(r, i, dys[i * step[Operands::kDy]]));
       };
@@ -28,13 +34,17 @@ void grad_reference(const SoftmaxGradArguments& a, Dy&& counting) {
       for (std::int64_t first = 0; first < length; first += kFoldChunk) {
         F terms[kFoldChunk] = {};
         for (std::int64_t j = 0; j < std::min<std::int64_t>(kFoldChunk, length - first); ++j)
-          terms[j] = grad_term<kLog, F>(widen(y[(first + j) * step[Operands::kY]]), dy(first + j));
+          if (counts(first + j))
+            terms[j] =
+                grad_term<kLog, F>(widen(y[(first + j) * step[Operands::kY]]), dy(first + j));
         tree.add(fold(terms, kFoldChunk));
       }
       const F sum = tree.total();
       for (std::int64_t i = 0; i < length; ++i)
-        dx[i * step[Operands::kDx]] = narrow<Out>(softmax_grad<kLog, In, F>(
-            widen(y[i * step[Operands::kY]]), dy(i), sum, static_cast<F>(a.scale)));
+        dx[i * step[Operands::kDx]] =
+            narrow<Out>(counts(i) ? softmax_grad<kLog, In, F>(widen(y[i * step[Operands::kY]]),
+                                                              dy(i), sum, static_cast<F>(a.scale))
+                                  : F(0));
     }
   });
 }

@@ -100,67 +100,80 @@ inline constexpr std::int64_t kMostOfClusters = kUnaligned
                                                        : sizeof(In) == 2 ? 384
                                                                          : 320);
 
-template <bool kLog, class S, class In, class Out>
-void launch_two_pass_grad(const GradParams<In, Out>& params, Execution& execution) {
+template <bool kLog, class In, class Out, class S, class Params>
+void launch_two_pass_grad(const Params& params, Execution& execution) {
   constexpr std::size_t kFixed = sizeof(TwoPassGradSmem<compute_t<In>>);
   constexpr std::size_t kChunk = 2 * sizeof(In) * kFoldChunk;
   launch_two_pass_rows(grad_two_pass_kernel<kLog, In, Out, S>, params, kFixed, kChunk, execution);
 }
 
-// Launches the kernels for vectors of V elements; V = 1: element by element.
+// Rows of up to a chunk, in fragments of the lanes of a warp.
+template <bool kLog, class In, class Out, class S, class Params>
+void launch_grad_warp(const Params& params, Execution& execution) {
+  constexpr std::int64_t kRows = kShortThreads / S::kLanes;
+  launch_rows(execution, grad_warp_kernel<kLog, In, Out, S>,
+              grid_of((params.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, params);
+}
+
+// Any rows under any mask, element by element: slow, but there is one kernel for all.
+template <bool kLog, class In, class Out>
+void launch_general_grad(const SoftmaxGradArguments& a, Execution& execution) {
+  using S = ChunkFragment<1, false>;
+  const auto params = masked_grad_params<In, Out>(a);
+  if (params.rows.length <= kFoldChunk)
+    launch_grad_warp<kLog, In, Out, S>(params, execution);
+  else
+    launch_two_pass_grad<kLog, In, Out, S>(params, execution);
+}
+
+// Launches the kernels for vectors of V elements. a: what params are made of.
 template <bool kLog, int V, bool kUnaligned, class In, class Out>
-void launch_grad(const GradParams<In, Out>& params, Execution& execution) {
+void launch_grad(const SoftmaxGradArguments& a, const GradParams<In, Out>& params,
+                 Execution& execution) {
   using S = ChunkFragment<V, kUnaligned>;
   constexpr bool kSameType = std::is_same_v<In, Out>;
   if constexpr (V >= 4 && kUnaligned && kSameType)
     if (launch_staged_grad<kLog>(params, execution)) return;
   if (params.rows.length <= kFoldChunk) {
     constexpr Shapes kShapes = kSameType ? Shapes::backward : Shapes::coarse;
-    return with_lane_shape < kShapes, V,
-           kUnaligned ||
-               (!kSameType && V > 1) > (params.rows.length, [&]<class Short>(TypeTag<Short>) {
-                 constexpr std::int64_t kRows = kShortThreads / Short::kLanes;
-                 launch_rows(execution, grad_warp_kernel<kLog, In, Out, Short>,
-                             grid_of((params.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1,
-                             params);
-               });
+    constexpr bool kAnywhere = kUnaligned || !kSameType;
+    return with_lane_shape<kShapes, V, kAnywhere>(
+        params.rows.length, [&]<class Short>(TypeTag<Short>) {
+          launch_grad_warp<kLog, In, Out, Short>(params, execution);
+        });
   }
-  if constexpr (V == 1) {  // slow anyway
-    launch_two_pass_grad<kLog, S>(params, execution);
-  } else {
-    constexpr int kWarps = kGradWarps<In, V>;
-    const std::int64_t length = params.rows.length;
-    const int device = execution.device.index;
-    // Blocks of 11 to 15 warps of float32 are alone on a multiprocessor. Clusters of smaller blocks
-    // do better for unaligned rows (docs/lab/softmax-grad-kernels.md#blocks).
-    const bool small = sizeof(In) == 4 && kUnaligned && length <= 15 * kFoldChunk;
-    constexpr ClusterWarps kOfBlock = sizeof(In) == 2   ? ClusterWarps{4, 6}
-                                      : sizeof(In) == 4 ? ClusterWarps{3, 5}
-                                                        : ClusterWarps{4, 4};
-    ChunkPlan plan{};
-    if constexpr (kSameType)  // other types go to clusters at once
-      if (plan_block(length, small ? 10 : std::min(kWarps, 16), plan))
-        return launch_grad_block<kLog, S>(params, plan, execution);
-    if constexpr (kSameType && sizeof(In) < 8)
-      if (length > kMostOfClusters<kLog, kUnaligned, In> * kFoldChunk &&
-          launch_grid_grad<kLog, S>(params, execution))
-        return;
-    // Two chunks a warp where clusters of small blocks do not hold the row with one
-    // (docs/lab/softmax-grad-kernels.md#two-chunks-a-warp).
-    if constexpr (kSameType)
-      if (length > 128 * kFoldChunk && plan_cluster(length, 2, kOfBlock, kWarps, device, plan) &&
-          launch_grad_cluster_pairs<kLog, S>(params, plan, execution))
-        return;
-    if (plan_cluster(length, 1, kOfBlock, kWarps, device, plan) &&
-        launch_grad_cluster<kLog, S>(params, plan, execution))
+  constexpr int kWarps = kGradWarps<In, V>;
+  const std::int64_t length = params.rows.length;
+  const int device = execution.device.index;
+  // Blocks of 11 to 15 warps of float32 are alone on a multiprocessor. Clusters of smaller blocks
+  // do better for unaligned rows (docs/lab/softmax-grad-kernels.md#blocks).
+  const bool small = sizeof(In) == 4 && kUnaligned && length <= 15 * kFoldChunk;
+  constexpr ClusterWarps kOfBlock = sizeof(In) == 2   ? ClusterWarps{4, 6}
+                                    : sizeof(In) == 4 ? ClusterWarps{3, 5}
+                                                      : ClusterWarps{4, 4};
+  ChunkPlan plan{};
+  if constexpr (kSameType)  // other types go to clusters at once
+    if (plan_block(length, small ? 10 : std::min(kWarps, 16), plan))
+      return launch_grad_block<kLog, S>(params, plan, execution);
+  if constexpr (kSameType && sizeof(In) < 8)
+    if (length > kMostOfClusters<kLog, kUnaligned, In> * kFoldChunk &&
+        launch_grid_grad<kLog, S>(params, execution))
       return;
-    if constexpr (kSameType) {
-      if (plan_block(length, kWarps, plan))
-        return launch_grad_block<kLog, S>(params, plan, execution);
-      launch_two_pass_grad<kLog, ChunkFragment<V, true>>(params, execution);
-    } else {
-      launch_two_pass_grad<kLog, ChunkFragment<1, false>>(params, execution);
-    }
+  // Two chunks a warp where clusters of small blocks do not hold the row with one
+  // (docs/lab/softmax-grad-kernels.md#two-chunks-a-warp).
+  if constexpr (kSameType)
+    if (length > 128 * kFoldChunk && plan_cluster(length, 2, kOfBlock, kWarps, device, plan) &&
+        launch_grad_cluster_pairs<kLog, S>(params, plan, execution))
+      return;
+  if (plan_cluster(length, 1, kOfBlock, kWarps, device, plan) &&
+      launch_grad_cluster<kLog, S>(params, plan, execution))
+    return;
+  if constexpr (kSameType) {
+    if (plan_block(length, kWarps, plan))
+      return launch_grad_block<kLog, S>(params, plan, execution);
+    launch_two_pass_grad<kLog, In, Out, ChunkFragment<V, true>>(params, execution);
+  } else {
+    launch_general_grad<kLog, In, Out>(a, execution);
   }
 }
 
@@ -180,10 +193,11 @@ void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
                                      static_cast<compute_t<In>>(a.scale)};
     const Alignment alignment =
         alignment_of(a.rows, {{a.dx, sizeof(Out)}, {a.y, sizeof(In)}, {a.dy, sizeof(In)}}, kY);
-    if (alignment == Alignment::none) return launch_grad<kLog, 1, false>(params, execution);
+    if (alignment == Alignment::none || !a.mask.is_plain())
+      return launch_general_grad<kLog, In, Out>(a, execution);
     if constexpr (sizeof(In) < 8 && sizeof(In) <= sizeof(Out))  // others: one set for both
-      if (alignment == Alignment::aligned) return launch_grad<kLog, V, false>(params, execution);
-    launch_grad<kLog, V, true>(params, execution);
+      if (alignment == Alignment::aligned) return launch_grad<kLog, V, false>(a, params, execution);
+    launch_grad<kLog, V, true>(a, params, execution);
   });
 }
 

@@ -19,7 +19,7 @@ struct alignas(16) TwoPassGradSmem {  // followed by the stashed chunks of y and
 
 template <bool kLog, class In, class Out, class S>
 __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
-    grad_two_pass_kernel(const __grid_constant__ GradParams<In, Out> params,
+    grad_two_pass_kernel(const __grid_constant__ GradParamsOf<In, Out, S> params,
                          const TwoPassPlan plan) {
   using F = compute_t<In>;
   constexpr int V = S::kVector, R = S::kElements / V;
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
 
   cluster_barrier(plan.blocks);  // no block's memory is written before the block runs
   for (std::int64_t r = blockIdx.x / plan.blocks; r < params.rows.rows; r += row_step) {
-    const RowStarts<3> starts = row_starts(params.rows.outer, r);
+    const auto starts = row_starts(params.rows.outer, r);
     GradFragment<In, S> of_lane;
     const auto at = [&](int k, std::int64_t c) { return starts.of[k] + c * kFoldChunk * step[k]; };
     const auto fragment_of = [&](std::int64_t c) {
@@ -44,8 +44,7 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
                static_cast<int>(min(length - c * kFoldChunk, std::int64_t{kFoldChunk})), lane);
     };
     const auto load_chunk = [&](std::int64_t c) {
-      of_lane.load(fragment_of(c), params.y + at(kY, c), step[kY], params.dy + at(kDy, c),
-                   step[kDy]);
+      of_lane.load_chunk(params, fragment_of(c), starts, c * kFoldChunk);
     };
     const auto reduce_chunk = [&](std::int64_t c, int seen) {
       load_chunk(c);
@@ -81,6 +80,7 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
             of_lane.y[i] = mine[((seen * R + i) * 2 + 0) * kWarp];
             of_lane.dy[i] = mine[((seen * R + i) * 2 + 1) * kWarp];
           }
+          if constexpr (V == 1) of_lane.read_mask(params, fragment_of(c), starts, c * kFoldChunk);
         } else {
           load_chunk(c);
         }

@@ -11,7 +11,7 @@ namespace twinops {
 
 template <bool kLog, class In, class Out, class S>
 __global__ void __launch_bounds__(kShortThreads)
-    grad_warp_kernel(const __grid_constant__ GradParams<In, Out> params) {
+    grad_warp_kernel(const __grid_constant__ GradParamsOf<In, Out, S> params) {
   using F = compute_t<In>;
   constexpr int G = S::kLanes;
   constexpr int kRows = kShortThreads / G;  // of a block
@@ -22,11 +22,10 @@ __global__ void __launch_bounds__(kShortThreads)
        base += std::int64_t{gridDim.x} * kRows) {
     const std::int64_t r = base + threadIdx.x % kWarp / G;
     const int left = r < params.rows.rows ? static_cast<int>(params.rows.length) : 0;
-    const RowStarts<3> starts = row_starts(params.rows.outer, r);
+    const auto starts = row_starts(params.rows.outer, r);
     const S fragment(params.y + starts.of[kY], left, lane);
     GradFragment<In, S> of_lane;
-    of_lane.load(fragment, params.y + starts.of[kY], step[kY], params.dy + starts.of[kDy],
-                 step[kDy]);
+    of_lane.load_chunk(params, fragment, starts, 0);
     const F sum = of_lane.template sum<kLog>() + F(0);
     of_lane.template store<kLog>(fragment, params.dx + starts.of[kDx], step[kDx], sum,
                                  params.scale);

@@ -33,7 +33,7 @@ inline bool scale_allows_vectors(const SoftmaxArguments& a) { return a.scale != 
 inline bool mask_is_aligned(const SoftmaxArguments& a) {
   if (a.mask.kind == RowMask::Kind::none) return true;
   const std::size_t v = 16 / size_of(a.types.in);
-  const std::size_t bytes = std::min<std::size_t>(16, v * a.mask.element(a.types.in));
+  const std::size_t bytes = std::min<std::size_t>(16, v * a.mask.element());
   bool lies =
       v >= 4 && a.mask.step == 1 && reinterpret_cast<std::uintptr_t>(a.mask.data) % bytes == 0;
   for (int axis = 0; axis < a.mask_outer.rank; ++axis)

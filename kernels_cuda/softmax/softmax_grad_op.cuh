@@ -4,8 +4,10 @@
 
 #include "kernels_cuda/rows/fold.cuh"
 #include "kernels_cuda/rows/lane_io.cuh"
+#include "kernels_cuda/rows/offsets.cuh"
 #include "kernels_cuda/softmax/split_axes.cuh"
 #include "numerics/softmax.hpp"
+#include "operators/softmax_grad.hpp"
 
 namespace twinops {
 
@@ -28,6 +30,56 @@ struct GradParams {
     return {y, dy, y_end, dy_end, dx, in_axes<1>(rows), scale};
   }
 };
+
+// What split_axes() gives a launch.
+inline SoftmaxGradArguments part_of(SoftmaxGradArguments a, int axis, std::int64_t begin,
+                                    std::int64_t size) {
+  move_along(a.dx, a.rows.outer, SoftmaxGradArguments::kDx, size_of(a.types.out), axis, begin);
+  move_along(a.y, a.rows.outer, SoftmaxGradArguments::kY, size_of(a.types.in), axis, begin);
+  move_along(a.dy, a.rows.outer, SoftmaxGradArguments::kDy, size_of(a.types.in), axis, begin);
+  move_mask(a.mask, a.mask_outer, axis, begin);
+  take_part(a.rows, axis, size);
+  take_part(a.mask_outer, axis, size);
+  return a;
+}
+
+// What kernels of elements one by one take: any rows, under any mask.
+template <class In, class Out>
+struct MaskedGradParams {
+  const In* y;
+  const In* dy;
+  Out* dx;
+  struct {
+    std::int64_t rows, length, step[3];
+    Layout<3 + RowMask::kOperands, kKernelAxes> outer;  // from kGradMask on the mask's
+  } rows;
+  RowMask mask;
+  compute_t<In> scale;
+};
+inline constexpr int kGradMask = 3;
+
+template <class In, class Out>
+MaskedGradParams<In, Out> masked_grad_params(const SoftmaxGradArguments& a) {
+  MaskedGradParams<In, Out> params{static_cast<const In*>(a.y),
+                                   static_cast<const In*>(a.dy),
+                                   static_cast<Out*>(a.dx),
+                                   {a.rows.rows, a.rows.length, {}, {}},
+                                   a.mask,
+                                   static_cast<compute_t<In>>(a.scale)};
+  std::copy_n(a.rows.step, 3, params.rows.step);
+  auto& outer = params.rows.outer;
+  outer.rank = a.rows.outer.rank;
+  std::copy_n(a.rows.outer.size, outer.rank, outer.size);
+  for (int k = 0; k < 3 + RowMask::kOperands; ++k)
+    std::copy_n(k < 3 ? a.rows.outer.stride[k] : a.mask_outer.stride[k - 3], outer.rank,
+                outer.stride[k]);
+  return params;
+}
+
+// The parameters of kernels whose lanes hold fragments S.
+template <class In, class Out, class S>
+using GradParamsOf =
+    std::conditional_t<S::kVector == 1, MaskedGradParams<In, Out>, GradParams<In, Out>>;
 
 // Not inlined: it is rare, and would be most of a kernel's code.
 template <class In, class F>
@@ -74,12 +126,15 @@ __device__ __forceinline__ F join_sums(const F* sums, int count) {
   return fold_neighbours(mine[0]) + F(0);
 }
 
-// A lane's fragment of a chunk of y and dy, as they are stored in memory; 0 beyond the row.
+// A lane's fragment of a chunk of y and dy, as they are stored in memory; 0 beyond the row, and
+// where an element is masked out.
 template <class In, class S>
 struct GradFragment {
   using F = compute_t<In>;
   static constexpr int V = S::kVector, R = S::kElements / V;
   Vector<In, V> y[R], dy[R];
+  std::uint32_t counts = ~std::uint32_t{0};  // of elements one by one: a bit for each that counts
+  static_assert(V > 1 || R <= 32);
 
   __device__ __forceinline__ void load(const S& fragment, const In* y_at, std::int64_t y_step,
                                        const In* dy_at, std::int64_t dy_step) {
@@ -89,6 +144,44 @@ struct GradFragment {
     } else {
       fragment.load_checked(y_at, y_step, In{}, y);
       fragment.load_checked(dy_at, dy_step, In{}, dy);
+    }
+  }
+  // Finds out which elements of the chunk that begins with element `begin` count. starts: the
+  // row's.
+  template <class Params, int N>
+  __device__ __forceinline__ void read_mask(const Params& params, const S& fragment,
+                                            const RowStarts<N>& starts, std::int64_t begin) {
+    static_assert(S::kLanes == kWarp);  // no lane is beyond the last row
+    const RowMask& mask = params.mask;
+    if (mask.is_plain()) return;
+    const std::int64_t columns = mask.columns(starts.of + kGradMask, params.rows.length) - begin;
+    const std::int64_t at = starts.of[kGradMask + RowMask::kMask] + begin * mask.step;
+    counts = 0;
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const int j = fragment.element(r, 0);
+      if (j < columns && fragment.whole(r) && mask.lets_count(at + j * mask.step))
+        counts |= 1u << r;
+    }
+  }
+  // Loads a chunk of a row, with its mask where elements come one by one.
+  template <class Params, int N>
+  __device__ __forceinline__ void load_chunk(const Params& params, const S& fragment,
+                                             const RowStarts<N>& starts, std::int64_t begin) {
+    const std::int64_t* const step = params.rows.step;
+    const In* const y_at = params.y + (starts.of[kY] + begin * step[kY]);
+    const In* const dy_at = params.dy + (starts.of[kDy] + begin * step[kDy]);
+    if constexpr (V > 1) {
+      load(fragment, y_at, step[kY], dy_at, step[kDy]);
+    } else {
+      read_mask(params, fragment, starts, begin);
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        const std::int64_t j = fragment.element(r, 0);
+        const bool read = fragment.whole(r) && (counts >> r & 1) != 0;
+        y[r] = read ? read_vector<In, V>(y_at + j * step[kY]) : broadcast_vector<In, V>(In{});
+        dy[r] = read ? read_vector<In, V>(dy_at + j * step[kDy]) : broadcast_vector<In, V>(In{});
+      }
     }
   }
   // Calls of(e, y, dy) for the V elements of vector r.
@@ -126,6 +219,8 @@ struct GradFragment {
     const auto store_by = [&](auto&& grad_of) {
       fragment.template store<false, kInOrder, kRecompute>(at, step, [&](int r, F(&dx)[V]) {
         each(r, [&](int e, F y, F dy) { dx[e] = grad_of(y, dy); });
+        if constexpr (V == 1)
+          if ((counts >> r & 1) == 0) dx[0] = F(0);
       });
     };
     const auto whole = [&](F y, F dy) { return softmax_grad<kLog, In, F>(y, dy, sum, scale); };

@@ -64,7 +64,7 @@ bool launch(bool log, const SoftmaxGradArguments& a, Execution& execution) {
 }  // namespace
 
 bool run_softmax_grad_strided(bool log, const SoftmaxGradArguments& a, Execution& execution) {
-  if (!is_strided_call(a.rows, a.types)) return false;
+  if (!a.mask.is_plain() || !is_strided_call(a.rows, a.types)) return false;
   const CurrentDevice current(execution.device.index);
   bool done = false;
   with_floating_type(a.types.in, [&]<class T>(TypeTag<T>) { done = launch<T>(log, a, execution); });

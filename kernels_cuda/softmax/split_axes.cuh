@@ -10,7 +10,6 @@
 #include <type_traits>
 
 #include "operators/softmax.hpp"
-#include "operators/softmax_grad.hpp"
 #include "operators/types.hpp"
 
 namespace twinops {
@@ -55,24 +54,19 @@ void take_part(Rows<N>& rows, int axis, std::int64_t size) {
   rows.rows = rows.rows / rows.outer.size[axis] * size;
   take_part(rows.outer, axis, size);
 }
+inline void move_mask(RowMask& mask, const Layout<RowMask::kOperands>& outer, int axis,
+                      std::int64_t begin) {
+  move_along(mask.data, outer, RowMask::kMask, mask.element(), axis, begin);
+  move_along(mask.lengths, outer, RowMask::kLength, mask.wide_lengths ? 8 : 4, axis, begin);
+  mask.causal_offset += begin * outer.stride[RowMask::kQuery][axis];
+}
 inline SoftmaxArguments part_of(SoftmaxArguments a, int axis, std::int64_t begin,
                                 std::int64_t size) {
   move_along(a.out, a.rows.outer, SoftmaxArguments::kOut, size_of(a.types.out), axis, begin);
   move_along(a.x, a.rows.outer, SoftmaxArguments::kX, size_of(a.types.in), axis, begin);
-  RowMask& mask = a.mask;
-  move_along(mask.data, a.mask_outer, RowMask::kMask, mask.element(a.types.in), axis, begin);
-  move_along(mask.lengths, a.mask_outer, RowMask::kLength, mask.wide_lengths ? 8 : 4, axis, begin);
-  mask.causal_offset += begin * a.mask_outer.stride[RowMask::kQuery][axis];
+  move_mask(a.mask, a.mask_outer, axis, begin);
   take_part(a.rows, axis, size);
   take_part(a.mask_outer, axis, size);
-  return a;
-}
-inline SoftmaxGradArguments part_of(SoftmaxGradArguments a, int axis, std::int64_t begin,
-                                    std::int64_t size) {
-  move_along(a.dx, a.rows.outer, SoftmaxGradArguments::kDx, size_of(a.types.out), axis, begin);
-  move_along(a.y, a.rows.outer, SoftmaxGradArguments::kY, size_of(a.types.in), axis, begin);
-  move_along(a.dy, a.rows.outer, SoftmaxGradArguments::kDy, size_of(a.types.in), axis, begin);
-  take_part(a.rows, axis, size);
   return a;
 }
 

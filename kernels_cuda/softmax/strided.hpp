@@ -4,9 +4,10 @@
 
 #include "operators/execution.hpp"
 #include "operators/softmax.hpp"
-#include "operators/softmax_grad.hpp"
 
 namespace twinops {
+
+struct SoftmaxGradArguments;
 
 // Launches and returns true, where these kernels take the call; else does nothing and returns
 // false. They take no masks and scales, no mixed types and no rows whose elements lie side by side.

@@ -35,6 +35,19 @@ def test_softmax_gradients(op, dtype, rng, device):
         core.assert_same(gradient(lambda x: getattr(tj, op)(x, scale=0.5), x, dy), expected)
 
 
+@pytest.mark.covers("gradient")
+@pytest.mark.parametrize("op", ["softmax", "log_softmax"])
+def test_what_is_masked_out_has_no_gradient(op, rng, device):
+    x, dy = pair(rng, [5, 7], "float32")
+    out, lengths = rng.random([5, 7]) < 0.3, np.array([7, 3, 0, 1, 5], "i4")
+    f = lambda x: getattr(tj, op)(x, mask=out, lengths=lengths, causal=True, causal_offset=3)  # noqa: E731
+    out = out | (np.arange(7) >= lengths[:, None]) | (np.arange(7) > np.arange(5)[:, None] + 3)
+    found = [gradient(f, x, np.where(out, np.float32(v), dy)) for v in (0, np.nan, -0.025)]
+    assert (np.asarray(found[0])[out] == 0).all() and np.isfinite(found[0]).all()
+    for dx in found[1:]:
+        core.assert_same(dx, found[0])
+
+
 def test_the_gradient_of_another_type(rng, device):
     x = rng.standard_normal([5, 70]).astype(jnp.bfloat16)
     dy = rng.standard_normal([5, 70]).astype("f4")

@@ -47,14 +47,19 @@ def _softmax_dropout(dtype):
     return tensors, {**attributes, **_RANDOM, **outputs, "p": 0.25}
 
 
+def _masks():
+    return {"mask": torch.rand(5, 41) < 0.2, "lengths": torch.randint(0, 42, (3,), dtype=torch.int32)}
+
+
 def _probabilities(dtype):
     p = torch.softmax(torch.randn([3, 5, 41], dtype=torch.float64), -1)
-    return {"probabilities": p.to(dtype), "dy": _tensor([3, 5, 41], dtype)}, {"p": 0.25, **_RANDOM}
+    tensors = {"probabilities": p.to(dtype), "dy": _tensor([3, 5, 41], dtype), **_masks()}
+    return tensors, {"p": 0.25, "causal": True, "causal_offset": 9, **_RANDOM}
 
 
 def _y(dtype):
     y = torch.softmax(torch.randn([3, 5, 41], dtype=torch.float64), -1).to(dtype)
-    return {"y": y, "dy": _tensor([3, 5, 41], dtype)}, {"scale": 0.75}
+    return {"y": y, "dy": _tensor([3, 5, 41], dtype), **_masks()}, {"scale": 0.75}
 
 
 def _projection(dtype):

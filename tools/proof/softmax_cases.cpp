@@ -193,6 +193,13 @@ void add_large(Cases& cases, DLDataType type, const Values& values) {
   cases.add({{elements / (33 * 1003) + 1, 33, 1003}, 1, {}, 1}, values, type, type);
 }
 
+std::vector<Case> with_masked(std::vector<Case> all, const char* op) {
+  std::vector<Case> masked = masked_softmax_cases(op);
+  all.insert(all.end(), std::make_move_iterator(masked.begin()),
+             std::make_move_iterator(masked.end()));
+  return all;
+}
+
 std::vector<Case> forward_cases(const char* op) {
   Cases cases(op, false);
   const Values kLogits{"logits", logits()}, kSteep{"steep", steep()}, kFar{"far", far()};
@@ -255,10 +262,7 @@ std::vector<Case> forward_cases(const char* op) {
       for (bool widen : {false, true})
         cases.add({{4, n}}, widen ? kSteep : kLogits, widen ? half : twinops::kFloat32,
                   widen ? twinops::kFloat32 : half);
-  std::vector<Case> all = std::move(cases).take(), masked = masked_softmax_cases(op);
-  all.insert(all.end(), std::make_move_iterator(masked.begin()),
-             std::make_move_iterator(masked.end()));
-  return all;
+  return with_masked(std::move(cases).take(), op);
 }
 
 std::vector<Case> backward_cases(const char* op, const Values& values,
@@ -289,7 +293,7 @@ std::vector<Case> backward_cases(const char* op, const Values& values,
       for (bool widen : {false, true})
         cases.add({{4, n}}, values, widen ? half : twinops::kFloat32,
                   widen ? twinops::kFloat32 : half);
-  return std::move(cases).take();
+  return with_masked(std::move(cases).take(), op);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Cases of softmax and log_softmax under a scale and masks.
+// Cases of softmax, log_softmax and their backward passes under a scale and masks.
 #pragma once
 
 #include "tools/proof/problem.hpp"
@@ -24,6 +24,6 @@ struct MaskSpec {
 // Every kind of mask for x of this type and [batch, heads, queries, keys].
 std::vector<MaskSpec> mask_specs(DLDataType type, const std::vector<std::int64_t>& shape);
 
-std::vector<Case> masked_softmax_cases(const char* op);
+std::vector<Case> masked_softmax_cases(const std::string& op);
 
 }  // namespace proof

@@ -52,10 +52,10 @@ Problem backward_problem(DLDataType type, const Shape& shape, const Options& o) 
   const TensorSpec dy{type, shape, o.strides}, dx{o.out.value_or(type), shape, o.strides};
   Problem problem("softmax_dropout_grad");
   problem.input("probabilities", {{type, shape}}, probabilities())
-      .input("dy", {dy}, ordinary())
+      .input("dy", {dy}, o.softmax.x ? o.softmax.x : ordinary())
       .output("dx", {o.over ? in_place(dx, "dy") : dx});
   if (o.mask != Mask::none) problem.input("dropout_mask", {mask_of(shape, o.mask)}, random_bits());
-  return problem.attribute("scale", o.softmax.scale);
+  return o.softmax.add_to(problem);
 }
 
 class Cases {
@@ -135,11 +135,9 @@ void add_rules(Cases& cases, DLDataType type) {
 }
 
 void add_masks(Cases& cases, DLDataType type) {
-  if (!cases.forward()) {
+  if (!cases.forward())
     for (const std::int64_t k : {9, 64, 1500})
       cases.add("scaled", type, {4, k}, {.softmax = {.name = "", .scale = 1.0 / 3}});
-    return;
-  }
   for (const std::int64_t k : {64, 100, 1500}) {
     const Shape shape{2, 3, 5, k};
     for (const MaskSpec& spec : mask_specs(type, shape))

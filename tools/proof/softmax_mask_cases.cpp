@@ -1,5 +1,5 @@
-// softmax and log_softmax under a scale and masks: every kind of mask over small attention scores
-// of every interesting length, and real ones.
+// softmax, log_softmax and their backward passes under a scale and masks: every kind of mask over
+// small attention scores of every interesting length, and real ones.
 #include <cmath>
 #include <limits>
 
@@ -29,11 +29,21 @@ std::string name_of(const Shape& shape) {
 struct Placement {
   Shape strides = {};
   int axis = -1;
-  bool over = false;
-  std::optional<DLDataType> out = {};  // x's
+  bool over = false;                   // out over x, dx over dy
+  std::optional<DLDataType> out = {};  // of softmax's result; else x's
 };
 
-void add(std::vector<Case>& cases, const char* op, DLDataType type, const Shape& shape,
+// y and dy hold numbers where elements are masked out, too, or what the specification has for x.
+Problem backward_problem(const std::string& op, const TensorSpec& y, const TensorSpec& dx,
+                         const MaskSpec& spec) {
+  const Fill ys = op == "softmax_grad" ? probabilities() : log_probabilities();
+  return Problem(op)
+      .input("y", {y}, spec.x ? spec.x : ys)
+      .input("dy", {y}, spec.x ? spec.x : ordinary())
+      .output("dx", {dx});
+}
+
+void add(std::vector<Case>& cases, const std::string& op, DLDataType type, const Shape& shape,
          const MaskSpec& spec, const Placement& placement = {}) {
   std::string name = name_of(shape) + ", " + spec.name;
   if (placement.axis != -1) name += ", axis " + std::to_string(placement.axis);
@@ -47,12 +57,15 @@ void add(std::vector<Case>& cases, const char* op, DLDataType type, const Shape&
   }
   cases.push_back({name, reported, elements_of(shape), [=] {
                      const TensorSpec x{type, shape, placement.strides};
-                     TensorSpec out{placement.out.value_or(type), shape, placement.strides};
-                     if (placement.over) out = in_place(out, "x");
+                     const TensorSpec out{placement.out.value_or(type), shape, placement.strides};
+                     const bool over = placement.over;
                      Problem problem(op);
-                     problem.input("x", {x}, spec.x ? spec.x : logits())
-                         .output("out", {out})
-                         .attribute("axis", placement.axis);
+                     if (op.ends_with("_grad"))
+                       problem = backward_problem(op, out, over ? in_place(x, "dy") : x, spec);
+                     else
+                       problem.input("x", {x}, spec.x ? spec.x : logits())
+                           .output("out", {over ? in_place(out, "x") : out});
+                     problem.attribute("axis", placement.axis);
                      return spec.add_to(problem);
                    }});
 }
@@ -180,7 +193,7 @@ std::vector<MaskSpec> mask_specs(DLDataType type, const Shape& shape) {
   return specs;
 }
 
-std::vector<Case> masked_softmax_cases(const char* op) {
+std::vector<Case> masked_softmax_cases(const std::string& op) {
   std::vector<Case> cases;
   for (const DLDataType type : kFloatingTypes) {
     for (const std::int64_t k : {1, 9, 64, 100, 513, 1024, 1500, 4100}) {
@@ -229,8 +242,9 @@ std::vector<Case> masked_softmax_cases(const char* op) {
     add(cases, op, type, {1, 2, 2048, 2048},
         {.name = "two heads, causal", .scale = 0.08838834764831845, .causal = true});
   }
-  add(cases, op, twinops::kBfloat16, {1, 32, 2048, 2048},
-      {.name = "32 heads, causal", .scale = 0.08838834764831845, .causal = true});
+  if (!op.ends_with("_grad"))
+    add(cases, op, twinops::kBfloat16, {1, 32, 2048, 2048},
+        {.name = "32 heads, causal", .scale = 0.08838834764831845, .causal = true});
   for (const DLDataType half : {twinops::kFloat16, twinops::kBfloat16})
     for (const std::int64_t k : {70, 1024, 5000})
       for (const MaskSpec& spec : mask_specs(half, {2, 2, 3, k})) {

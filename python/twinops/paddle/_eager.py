@@ -277,7 +277,8 @@ def _differentiable(state, dy):
         random = {n: random.get(n) for n in (*dropout.kept_inputs, "mask", dropout.dy)}
         own = {k: v for k, v in attributes.items() if k in dropout.attributes}
         dy = _Gradient.apply(dropout, random, own, dy)
-        kept = {"out": kept["probabilities"]}
+        masks = {n: kept[n] for n in ("mask", "lengths") if n in kept}
+        kept = {"out": kept["probabilities"], **masks}
         state = _State(plan, attributes, kept, state.needed, state.link)
     tensors = [dy]
     if plan.reads_result:
@@ -302,23 +303,47 @@ def _wide(tensor):
     return tensor.astype("float32") if tensor.dtype in (paddle.float16, paddle.bfloat16) else tensor
 
 
+def _filler(kept, attributes):
+    """Puts a number where an element is masked out."""
+    y, mask, lengths = kept["out"], kept.get("mask"), kept.get("lengths")
+    axis, out = attributes.get("axis", -1), None
+    if mask is not None:
+        out = mask == float("-inf") if mask.is_floating_point() else mask.astype("bool")
+    if lengths is not None:
+        after = -1 - (axis if axis < 0 else axis - y.ndim)
+        index = paddle.arange(y.shape[axis]).reshape([-1] + [1] * after)
+        lengths = lengths.astype("int64").reshape([*lengths.shape, *[1] * (y.ndim - lengths.ndim)])
+        out = index >= lengths if out is None else out | (index >= lengths)
+    if attributes.get("causal"):
+        rows, columns = (paddle.arange(n) for n in y.shape[-2:])
+        above = columns > rows.unsqueeze(1) + attributes.get("causal_offset", 0)
+        out = above if out is None else out | above
+    if out is None:
+        return lambda tensor: tensor
+    return lambda tensor: paddle.where(out, paddle.zeros([], tensor.dtype), tensor)
+
+
 def _softmax(plan, kept, attributes, dds):
     """dx = c y (dy - sum(y dy)): with respect to y and, the matrix being symmetric, to dy."""
     (ddx,), y, dy = dds, kept["out"], kept[plan.dy]
     axis, c = attributes.get("axis", -1), attributes.get("scale", 1.0)
-    ddy = _Gradient.apply(plan, {"out": y, plan.dy: ddx}, attributes, y, ddx)
-    v, w, z = _wide(y), _wide(dy), _wide(ddx)
+    ddy = _Gradient.apply(plan, {**kept, plan.dy: ddx}, attributes, y, ddx)
+    filled = _filler(kept, attributes)
+    v, w, z = (filled(_wide(t)) for t in (y, dy, ddx))
     sums = [(v * u).sum(axis, keepdim=True) for u in (w, z)]
-    return (c * (z * (w - sums[0]) - w * sums[1])).astype(y.dtype), ddy
+    return filled((c * (z * (w - sums[0]) - w * sums[1])).astype(y.dtype)), ddy
 
 
 def _log_softmax(plan, kept, attributes, dds):
     """dx = c (dy - exp(y) sum(dy))."""
     (ddx,), y, dy = dds, kept["out"], kept[plan.dy]
     axis, c = attributes.get("axis", -1), attributes.get("scale", 1.0)
-    p, w, z = _wide(y).exp(), _wide(dy), _wide(ddx)
+    filled = _filler(kept, attributes)
+    p, w, z = (filled(t) for t in (_wide(y).exp(), _wide(dy), _wide(ddx)))
     ddy = c * (z - (p * z).sum(axis, keepdim=True))
-    return (-c * z * p * w.sum(axis, keepdim=True)).astype(y.dtype), ddy.astype(y.dtype)
+    return tuple(
+        filled(t.astype(y.dtype)) for t in (-c * z * p * w.sum(axis, keepdim=True), ddy)
+    )
 
 
 # Operators whose gradients can be differentiated: how. Others are refused.

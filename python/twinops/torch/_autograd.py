@@ -72,19 +72,46 @@ def call(op, *tensors, **attributes):
 # ---- Second derivatives, by PyTorch's own differentiable operators ---------------------------------
 
 
-def softmax_second(g, y, dy, axis, scale):
+# The attributes that a second derivative reads.
+_OF_SECOND = ("axis", "scale", "causal", "causal_offset")
+
+
+def masked_out(y, mask, lengths, axis, causal, causal_offset):
+    """Which elements of y are masked out, in a shape that broadcasts to y's; None if none may be."""
+    out = []
+    if mask is not None:
+        out.append(mask == -torch.inf if mask.is_floating_point() else mask != 0)
+    if lengths is not None:
+        index = torch.arange(y.shape[axis], device=y.device)
+        index = index.reshape([-1] + [1] * (-1 - (axis if axis < 0 else axis - y.dim())))
+        out.append(index >= lengths.reshape(lengths.shape + (1,) * (y.dim() - lengths.dim())))
+    if causal:
+        rows, columns = (torch.arange(n, device=y.device) for n in y.shape[-2:])
+        out.append(columns > rows[:, None] + causal_offset)
+    for more in out[1:]:
+        out[0] = out[0] | more
+    return out[0] if out else None
+
+
+def _filled(out, value, *tensors):
+    return [t if out is None else t.masked_fill(out, value) for t in tensors]
+
+
+def softmax_second(g, y, dy, mask, lengths, axis, scale, *causal):
     """Of dx = scale * y * (dy - sum(y * dy)): the gradients with respect to y and dy, where g is the
     gradient with respect to dx."""
-    g, dot = g.to(y.dtype), (y * dy).sum(axis, keepdim=True)
-    along = (y * g).sum(axis, keepdim=True)
-    return scale * (g * (dy - dot) - dy * along), scale * y * (g - along)
+    out = masked_out(y, mask, lengths, axis, *causal)
+    g, y, dy = _filled(out, 0, g.to(y.dtype), y, dy)
+    dot, along = (y * dy).sum(axis, keepdim=True), (y * g).sum(axis, keepdim=True)
+    return _filled(out, 0, scale * (g * (dy - dot) - dy * along), scale * y * (g - along))
 
 
-def log_softmax_second(g, y, dy, axis, scale):
+def log_softmax_second(g, y, dy, mask, lengths, axis, scale, *causal):
     """Of dx = scale * (dy - exp(y) * sum(dy))."""
-    g, p = g.to(y.dtype), y.exp()
+    out = masked_out(y, mask, lengths, axis, *causal)
+    g, p, dy = _filled(out, 0, g.to(y.dtype), y.exp(), dy)
     along = (p * g).sum(axis, keepdim=True)
-    return -scale * g * p * dy.sum(axis, keepdim=True), scale * (g - along)
+    return _filled(out, 0, -scale * g * p * dy.sum(axis, keepdim=True), scale * (g - along))
 
 
 def mask_gradient(op, y, dy, mask, axis):
@@ -160,8 +187,9 @@ def _register(op):
                 attributes[result.type_attribute] = _type_name(ctx.shapes[wanted][1])
         grads = {name: None for name in known.tensors}
         if dp is not None and needs["x"]:  # the second derivative comes by the probabilities too
-            scale = {n: attributes[n] for n in ("axis", "scale", "dx_type")}
-            grads["x"] = call("softmax_grad", kept["probabilities"], dp, **scale)
+            own = {n: attributes[n] for n in (*_OF_SECOND, "dx_type")}
+            masks = kept["mask"], kept["lengths"]
+            grads["x"] = call("softmax_grad", kept["probabilities"], dp, *masks, **own)
         if dy is None:
             return tuple(grads.values())
         if any(needs.get(name[1:]) for name in produced):
@@ -176,7 +204,7 @@ def _register(op):
                 grads["bias"] = made[0]
         if needs.get("residual"):
             grads["residual"] = dy
-        if needs.get("mask") and "mask" in kept:
+        if needs.get("mask") and "out" in kept:
             y = kept["out"]
             grads["mask"] = mask_gradient(op, y, dy, kept["mask"], ctx.attributes["axis"])
         return tuple(grads.values())
@@ -199,11 +227,10 @@ def _type_name(dtype):
 def _register_second(op, second):
     def setup_context(ctx, inputs, keyword_only_inputs, output):
         ctx.save_for_backward(*inputs)
-        ctx.axis, ctx.scale = keyword_only_inputs["axis"], keyword_only_inputs["scale"]
+        ctx.attributes = [keyword_only_inputs[n] for n in _OF_SECOND]
 
     def backward(ctx, g):
-        y, dy = ctx.saved_tensors
-        return second(g, y, dy, ctx.axis, ctx.scale)
+        return (*second(g, *ctx.saved_tensors, *ctx.attributes), None, None)
 
     _register_autograd(f"{op}_grad", backward, setup_context)
 
@@ -231,14 +258,15 @@ def _register_softmax_dropout_second():
 
     def setup_context(ctx, inputs, keyword_only_inputs, output):
         ctx.save_for_backward(*inputs)
-        ctx.axis, ctx.scale = keyword_only_inputs["axis"], keyword_only_inputs["scale"]
+        ctx.softmax = [keyword_only_inputs[n] for n in _OF_SECOND]
         random = _Call("dropout_grad").attributes
         ctx.attributes = {n: v for n, v in keyword_only_inputs.items() if n in random}
 
     def backward(ctx, g):
-        p, dy, *random = ctx.saved_tensors
+        p, dy, kept, mask, lengths, *random = ctx.saved_tensors
+        random = kept, *random
         dp = call("dropout_grad", dy, *random, **ctx.attributes)
-        to_p, to_dp = softmax_second(g, p, dp, ctx.axis, ctx.scale)
+        to_p, to_dp = softmax_second(g, p, dp, mask, lengths, *ctx.softmax)
         to_dy = call("dropout_grad", to_dp, *random, **ctx.attributes)
         return (to_p, to_dy) + (None,) * (len(known.tensors) - 2)
 

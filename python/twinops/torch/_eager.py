@@ -58,23 +58,20 @@ class Softmax(Function):
     def forward(ctx, x, mask, lengths, op, attributes):
         y = RAW[op](x, mask, lengths, **attributes)
         ctx.op, ctx.attributes, ctx.dtype = op, attributes, x.dtype
-        if mask is not None and ctx.needs_input_grad[1]:
-            ctx.save_for_backward(y, mask)
-        else:
-            ctx.save_for_backward(y)
+        ctx.save_for_backward(y, mask, lengths)
         return y
 
     @staticmethod
     def backward(ctx, dy):
-        y, *mask = ctx.saved_tensors
-        known = {n: v for n, v in ctx.attributes.items() if n in ("axis", "scale")}
+        y, mask, lengths = ctx.saved_tensors
+        known = {n: v for n, v in ctx.attributes.items() if n != "out_type"}
         if y.dtype != ctx.dtype:
             known["dx_type"] = str(ctx.dtype).removeprefix("torch.")
         dx = dmask = None
         if ctx.needs_input_grad[0]:
-            dx = _gradient(_GRADIENT[ctx.op], y, dy, **known)
-        if mask:
-            dmask = mask_gradient(ctx.op, y, dy, mask[0], ctx.attributes.get("axis", -1))
+            dx = _gradient(_GRADIENT[ctx.op], y, dy, mask, lengths, **known)
+        if ctx.needs_input_grad[1]:
+            dmask = mask_gradient(ctx.op, y, dy, mask, ctx.attributes.get("axis", -1))
         return dx, dmask, None, None, None
 
 
@@ -160,17 +157,18 @@ class SoftmaxDropout(Function):
         y, p, kept = RAW["softmax_dropout"](
             x, mask, lengths, seed_tensor, **softmax, **dropout, **types
         )
-        ctx.softmax = {n: v for n, v in softmax.items() if n in ("axis", "scale")}
+        ctx.softmax = dict(softmax)
         if p.dtype != x.dtype:
             ctx.softmax["dx_type"] = str(x.dtype).removeprefix("torch.")
         ctx.dropout = dropout
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(p, kept if "dropout_mask_type" in types else None, seed_tensor)
+        kept = kept if "dropout_mask_type" in types else None
+        ctx.save_for_backward(p, mask, lengths, kept, seed_tensor)
         return y, p
 
     @staticmethod
     def backward(ctx, dy, dp):
-        p, kept, seed_tensor = ctx.saved_tensors
+        p, mask, lengths, kept, seed_tensor = ctx.saved_tensors
         dx = None
         if dy is not None:
             dx = _gradient(
@@ -178,12 +176,14 @@ class SoftmaxDropout(Function):
                 p,
                 dy,
                 kept,
+                mask,
+                lengths,
                 seed_tensor,
                 **ctx.softmax,
                 **ctx.dropout,
             )
         if dp is not None:
-            more = _gradient("softmax_grad", p, dp, **ctx.softmax)
+            more = _gradient("softmax_grad", p, dp, mask, lengths, **ctx.softmax)
             dx = more if dx is None else dx + more
         return dx, None, None, None, None, None, None
 
