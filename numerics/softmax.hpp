@@ -7,6 +7,7 @@
 #pragma once
 
 #include "numerics/exp.hpp"
+#include "numerics/float16.hpp"
 #include "numerics/fold.hpp"
 #include "numerics/log.hpp"
 #include "numerics/nan.hpp"
@@ -25,6 +26,11 @@ inline constexpr bool kNear = sizeof(In) == 2;
 
 template <class F>
 inline constexpr F kInfinity = bit_cast<F>(LogTable<F>::kInfinity);
+
+// Weights stand 2^kLift above 1, so that the weight of a probability that is a subnormal number is
+// a normal number, and a sum has no bit below 1: quotient().
+template <class F>
+inline constexpr int kLift = sizeof(F) == 4 ? 24 : 53;
 
 template <class V>
 TWINOPS_INLINE constexpr V within_reach(V x) {
@@ -62,7 +68,7 @@ TWINOPS_INLINE constexpr std::int32_t exponent_of(F x) {
                                    static_cast<std::uint32_t>(to_bits(Table::kMagic)));
 }
 
-// 2^d for d <= 0, +0 where that is not a normal number.
+// 2^d for d up to the bias, +0 where that is not a normal number.
 template <class F>
 TWINOPS_INLINE constexpr F power_of_two(std::int32_t d) {
   using Table = ExpTable<F>;
@@ -71,22 +77,23 @@ TWINOPS_INLINE constexpr F power_of_two(std::int32_t d) {
   return bit_cast<F>(Bits(static_cast<std::uint32_t>(d) + Table::kBias) << Table::kShift);
 }
 
-// What a chunk's weights are scaled by: 2^-n, n = k of its maximum.
+// What a chunk's weights are scaled by: 2^(kLift - n), n = k of its maximum.
 template <class F>
 struct WeightScale {
-  F low;                            // of an x with k = n - bias: from there down weights are +0
-  typename ExpTable<F>::Bits bits;  // of 2^-n, where 2^k is added to the exponent
+  F low;  // of an x with k = n - kLift - bias: from there down weights are +0
+  typename ExpTable<F>::Bits bits;  // of 2^(kLift - n), where 2^k is added to the exponent
 };
 template <class F>
 TWINOPS_INLINE constexpr WeightScale<F> weight_scale(F max) {
   using Table = ExpTable<F>;
   using Bits = typename Table::Bits;
   const F t = fma(within_reach(max), Table::kLog2E, Table::kMagic);  // n stands in its low bits
-  return {((t - Table::kMagic) - F(Table::kBias)) * Table::kLn2High,
-          (Bits(Table::kBias) << Table::kShift) - (to_bits(t) << Table::kShift)};
+  constexpr int kTop = Table::kBias + kLift<F>;
+  return {((t - Table::kMagic) - F(kTop)) * Table::kLn2High,
+          (Bits(kTop) << Table::kShift) - (to_bits(t) << Table::kShift)};
 }
 
-// The power of x * 2^-n, for x up to the maximum that n is of. V: F or a vector of F.
+// The power of x * 2^(kLift - n), for x up to the maximum that n is of. V: F or a vector of F.
 template <class In, class V>
 TWINOPS_INLINE constexpr V weight(V x, WeightScale<lane_t<V>> scale) {
   const ExpParts<V> e =
@@ -94,12 +101,13 @@ TWINOPS_INLINE constexpr V weight(V x, WeightScale<lane_t<V>> scale) {
   return e.mantissa * exponent_bits(e.exponent, scale.bits);
 }
 
-// The same bits at less cost where a weight is a normal number: 2^-n stands in the number that
-// rounds, and 2^k is added to the mantissa's exponent.
+// The same bits at less cost where a weight is a normal number: 2^(kLift - n) stands in the number
+// that rounds, and 2^k is added to the mantissa's exponent.
 template <class F>
 TWINOPS_INLINE constexpr F weight_magic(F max) {
   using Table = ExpTable<F>;
-  return Table::kMagic - (fma(within_reach(max), Table::kLog2E, Table::kMagic) - Table::kMagic);
+  return (Table::kMagic + F(kLift<F>)) -
+         (fma(within_reach(max), Table::kLog2E, Table::kMagic) - Table::kMagic);
 }
 template <class F>
 TWINOPS_INLINE constexpr bool weight_is_normal(F x, F magic) {
@@ -154,17 +162,78 @@ TWINOPS_INLINE constexpr RowKind kind_of_row(F max) {
   return abs(max) > kExpReach<F> ? RowKind::out_of_range : RowKind::ordinary;
 }
 
-// softmax: y = weight * factor, one factor a chunk.
-template <class F>
-TWINOPS_INLINE constexpr F softmax_factor(F row_max, F inverse_sum, F chunk_max) {
-  return inverse_sum * power_of_two<F>(exponent_of(within_reach(chunk_max)) - exponent_of(row_max));
+// softmax: a weight is divided by the row's sum. Where probabilities have 16 bits it is multiplied
+// with the sum's inverse: their type cannot tell, and an operation costs time there.
+template <class Out>
+inline constexpr bool kDivides = sizeof(Out) > 2;
+template <class Out>
+inline constexpr bool kIsFloat16 = false;
+template <>
+inline constexpr bool kIsFloat16<float16> = true;
+
+// What a row keeps of its sum: the sum or its inverse.
+template <class Out, class F>
+TWINOPS_INLINE constexpr F divisor_of_row(F sum) {
+  return kDivides<Out> ? sum : F(1) / sum;
 }
 
-// log_softmax: y = (x - max) - log_of_sum. The sum is divided by the maximum's own mantissa, which
-// is one of its terms: the quotient is 1 or more, and exactly 1 where nothing else counts.
+// A chunk whose maximum lies more than 2^kNear below the row's is far, and is divided in two steps,
+// because the sum under its n is out of range where probabilities are not. float16 has none there.
+template <class F>
+inline constexpr int kNearChunk = sizeof(F) == 4 ? 48 : 512;
+template <class F>
+inline constexpr int kFarStep = sizeof(F) == 4 ? 100 : 1000;
+template <class F>
+inline constexpr int kFarthest = sizeof(F) == 4 ? 160 : 1100;  // from here on all of them are 0
+
+// The same for a chunk: the row's, under the chunk's n. Below 0 if the chunk is far.
+template <class Out, class F>
+TWINOPS_INLINE constexpr F divisor_of_chunk(F row_max, F divisor, F chunk_max) {
+  const std::int32_t up = exponent_of(row_max) - exponent_of(within_reach(chunk_max));
+  const bool far = up > kNearChunk<F>;
+  if (kIsFloat16<Out> && far) return F(0);
+  const std::int32_t d = !far ? up : (up < kFarthest<F> ? up : kFarthest<F>)-kFarStep<F>;
+  const F y = divisor * power_of_two<F>(kDivides<Out> ? d : -d);
+  return far ? -y : y;
+}
+template <class Out, class F>
+TWINOPS_INLINE constexpr bool is_far(F divisor_of_chunk) {
+  return !kIsFloat16<Out> && divisor_of_chunk < F(0);
+}
+// The second step.
+template <class V>
+TWINOPS_INLINE constexpr V from_far(V y) {
+  return y * V(power_of_two<lane_t<V>>(-kFarStep<lane_t<V>>));
+}
+
+// A chunk's division: of each weight by its divisor, or (not kDivides) with it. V: F or a vector.
+template <class Out, class V>
+struct Division {
+  V divisor, inverse;
+
+  TWINOPS_INLINE static constexpr Division by(V divisor_of_chunk) {
+    const V divisor = abs(divisor_of_chunk);
+    return {divisor, kDivides<Out> ? V(lane_t<V>(1)) / divisor : divisor};
+  }
+  TWINOPS_INLINE constexpr V operator()(V weight) const {
+    if constexpr (kDivides<Out>)
+      return quotient(weight, divisor, inverse);
+    else
+      return weight * inverse;
+  }
+};
+
+// log_softmax: y = (x - max) - log_of_sum. The sum is divided by the maximum's own weight, which is
+// one of its terms: the quotient is 1 or more, and exactly 1 where nothing else counts.
+template <class In, class V>
+TWINOPS_INLINE constexpr V sum_over_greatest(V max, V sum) {
+  using F = lane_t<V>;
+  const V mantissa = power_parts<kNear<In>>(max, V(ExpTable<F>::kMagic)).mantissa;
+  return sum / (mantissa * V(power_of_two<F>(kLift<F>)));
+}
 template <class In, class F>
 TWINOPS_INLINE constexpr F log_of_sum(SoftmaxPart<F> row) {
-  return log(row.sum / power_parts<kNear<In>>(row.max, ExpTable<F>::kMagic).mantissa);
+  return log(sum_over_greatest<In>(row.max, row.sum));
 }
 template <class V>
 TWINOPS_INLINE constexpr V log_softmax(V x, V max, V log_sum) {

@@ -6,8 +6,8 @@
 
 namespace twinops {
 
-// What the weights of a lane's chunk are scaled by: WeightScale, with 2^-n in the number that
-// rounds (weight_magic).
+// What the weights of a lane's chunk are scaled by: WeightScale, with 2^(kLift - n) in the number
+// that rounds (weight_magic).
 template <class V>
 struct LaneScale {
   V low, magic;
@@ -17,7 +17,8 @@ TWINOPS_INLINE constexpr LaneScale<V> lane_scale(V max) {
   using F = lane_t<V>;
   using Table = ExpTable<F>;
   const V n = fma(within_reach(max), V(Table::kLog2E), V(Table::kMagic)) - V(Table::kMagic);
-  return {(n - V(F(Table::kBias))) * V(Table::kLn2High), V(Table::kMagic) - n};
+  return {(n - V(F(Table::kBias + kLift<F>))) * V(Table::kLn2High),
+          V(Table::kMagic + F(kLift<F>)) - n};
 }
 template <class In, class V>
 TWINOPS_INLINE constexpr V weight(V x, LaneScale<V> scale) {
@@ -43,12 +44,6 @@ template <class F>
 TWINOPS_INLINE constexpr SoftmaxPart<F> checked(F max, F sum) {
   const bool again = max > kExpReach<F> && max < kInfinity<F>;
   return {sum != sum && !again ? sum : max, sum};
-}
-
-// Of ordinary rows: what log_of_sum takes the logarithm of, 1 or more.
-template <class In, class V>
-TWINOPS_INLINE constexpr V sum_over_mantissa(V max, V sum) {
-  return sum / power_parts<kNear<In>>(max, V(ExpTable<lane_t<V>>::kMagic)).mantissa;
 }
 
 }  // namespace twinops

@@ -80,14 +80,16 @@ class SoftmaxRowGroup {
       special = nans_of(sum);
     if constexpr (kLog) {
       save(max_, max);
-      save(last_, sum_over_mantissa<In>(max, sum));
+      save(last_, sum_over_greatest<In>(max, sum));
       for (int r = 0; r < kRows; ++r) last_[r] = log_of_normal(last_[r], 0);
     } else {
+      save(sum_, sum);
       save(last_, V(Compute(1)) / sum);
     }
     for (int r = 0; r < kRows; ++r) {
       if (special >> r & 1) continue;
       const V last(last_[r]), of_row(kLog ? max_[r] : Compute(0));
+      const Division<Out, V> divide{V(kLog ? Compute(0) : sum_[r]), last};
       const RowView<Out, Isa> to{out[r], 1};
       const Compute* const from = values_ + r * pitch;
       write_chunk<true, true>(to, 0, columns, [&](int j) TWINOPS_INLINE_BODY {
@@ -95,7 +97,7 @@ class SoftmaxRowGroup {
         if constexpr (kLog)
           return log_softmax(value, of_row, last);
         else
-          return value * last;
+          return divide(value);
       });
     }
     return special;
@@ -134,7 +136,7 @@ class SoftmaxRowGroup {
 
   static constexpr int kCapacity = kGroupColumns<Compute>;
   bool cold_;
-  alignas(64) Compute low_[kRows], magic_[kRows], max_[kRows], last_[kRows];
+  alignas(64) Compute low_[kRows], magic_[kRows], max_[kRows], sum_[kRows], last_[kRows];
   alignas(64) Compute values_[kRows * kCapacity];      // softmax: then the weights
   alignas(64) Compute weights_[kLog ? kCapacity : 1];  // log_softmax: of one row
 };

@@ -15,6 +15,7 @@ namespace {
 
 template <class Out, class Isa>
 struct DropoutSink {
+  using Element = Out;
   using Arguments = SoftmaxDropoutArguments;
   using V = compute_vec<Out, Isa>;
 

@@ -19,7 +19,7 @@ void run_reference<SoftmaxDropout>(const SoftmaxDropoutArguments& a, Execution& 
       auto* p = static_cast<Out*>(softmax.out) +
                 row_offsets(softmax.rows.outer, r).of[SoftmaxArguments::kOut];
       auto* y = static_cast<Out*>(a.dropout.y) + at.of[SoftmaxDropoutArguments::kY];
-      reference_row<false, In>(softmax, r, [&](std::int64_t i, auto probability) {
+      reference_row<false, In, Out>(softmax, r, [&](std::int64_t i, auto probability) {
         const Out stored = narrow<Out>(probability);
         if (a.keeps_probabilities) p[i * softmax.rows.step[SoftmaxArguments::kOut]] = stored;
         const std::int64_t e = at.of[SoftmaxDropoutArguments::kLogical] +

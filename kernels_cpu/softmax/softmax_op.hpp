@@ -41,6 +41,7 @@ TWINOPS_INLINE bool fetches_row_behind(std::int64_t rows, std::int64_t length) {
 }
 
 // Sink: where results go.
+//   Sink::Element           the type that results are rounded to first
 //   Sink::Row row = sink.row(r, offset of the row in `out`)
 //   row.write(first, n, f)  writes elements [first, first + n); f(j): the vector of first + j,
 //   which
@@ -54,6 +55,7 @@ class SoftmaxRows {
  public:
   using Operands = SoftmaxArguments;
   using Compute = compute_t<In>;
+  using Out = typename Sink::Element;
   using Part = SoftmaxPart<Compute>;
   template <int kWaiting>
   struct Weights {  // of a chunk that does not wait, then of the first chunks
@@ -120,7 +122,7 @@ class SoftmaxRows {
     const Row row = at(index);
     const RowKind kind = kind_of_row(part.max);
     if (kind != RowKind::ordinary) return write_special(row, kind, begin, end);
-    const Compute last = kLog ? log_of_sum<In>(part) : Compute(1) / part.sum;
+    const Compute last = kLog ? log_of_sum<In>(part) : divisor_of_row<Out>(part.sum);
     const bool fetches = fetches_ && begin == 0 && index + 1 < a_.rows.rows;
     const In* const behind = fetches ? at(index + 1).x.x.data : nullptr;
     for (std::int64_t c = begin; c < end; ++c) {
@@ -131,7 +133,7 @@ class SoftmaxRows {
         row.x.read(c, n, shift, kept.scratch());
         write_logs(row, c, n, kept.scratch(), part.max, last);
       } else if (const Compute* const waiting = place(row, c, n, kept)) {
-        write_weights(row, c, n, waiting, softmax_factor(part.max, last, kept.max[c]));
+        write_weights(row, c, n, waiting, divisor_of_chunk<Out>(part.max, last, kept.max[c]));
       } else {
         write_again(row, c, n, shift, part, last, kept.scratch());
       }
@@ -225,7 +227,7 @@ class SoftmaxRows {
     if constexpr (kLog)
       write_logs(row, 0, n, v.at, part.max, log_of_sum<In>(part));
     else
-      write_weights(row, 0, n, weights, Compute(1) / part.sum);
+      write_weights(row, 0, n, weights, divisor_of_row<Out>(part.sum));
     write_rest(row, 0, n);
   }
   // Takes a row of up to a chunk without scale and mask, its last vector padded with -infinity.
@@ -259,27 +261,38 @@ class SoftmaxRows {
       const V m(greatest_x), l(log_of_sum<In>(Part{greatest_x, sum}));
       row.out.write(0, n, [&](int j) TWINOPS_INLINE_BODY { return log_softmax(value(j), m, l); });
     } else {
-      write_weights(row, 0, n, weights, Compute(1) / sum);
+      write_weights(row, 0, n, weights, divisor_of_row<Out>(sum));
     }
     return true;
   }
 
+  // Writes a chunk of probabilities. weight(j): the vector of weights from j on.
+  template <class Weight>
+  TWINOPS_INLINE void write_quotients(const Row& row, std::int64_t c, int n, Compute divisor,
+                                      Weight&& weight) const {
+    const auto divide = Division<Out, V>::by(V(divisor));
+    if (is_far<Out>(divisor)) [[unlikely]]
+      row.out.write(c * kFoldChunk, n,
+                    [&](int j) TWINOPS_INLINE_BODY { return from_far(divide(weight(j))); });
+    else
+      row.out.write(c * kFoldChunk, n,
+                    [&](int j) TWINOPS_INLINE_BODY { return divide(weight(j)); });
+  }
   TWINOPS_INLINE void write_weights(const Row& row, std::int64_t c, int n, const Compute* weights,
-                                    Compute factor) const {
-    const V f(factor);
-    row.out.write(c * kFoldChunk, n,
-                  [&](int j) TWINOPS_INLINE_BODY { return load<Isa>(weights + j) * f; });
+                                    Compute divisor) const {
+    write_quotients(row, c, n, divisor,
+                    [&](int j) TWINOPS_INLINE_BODY { return load<Isa>(weights + j); });
   }
   // Writes a chunk whose weights did not wait.
   TWINOPS_INLINE void write_again(const Row& row, std::int64_t c, int n, Compute shift,
-                                  const Part& part, Compute inverse_sum, Compute* buffer) const {
+                                  const Part& part, Compute divisor, Compute* buffer) const {
     const typename Chunk::Values v = Chunk::values(row.x, c, n, shift, buffer);
     const WeightScale<Compute> scale = weight_scale(v.max);
-    const V f(softmax_factor(part.max, inverse_sum, v.max));
-    row.out.write(c * kFoldChunk, n, [&](int j) TWINOPS_INLINE_BODY {
-      __builtin_prefetch(v.at + kFoldChunk + j);
-      return weight<In>(load<Isa>(v.at + j), scale) * f;
-    });
+    write_quotients(row, c, n, divisor_of_chunk<Out>(part.max, divisor, v.max),
+                    [&](int j) TWINOPS_INLINE_BODY {
+                      __builtin_prefetch(v.at + kFoldChunk + j);
+                      return twinops::weight<In>(load<Isa>(v.at + j), scale);
+                    });
   }
   TWINOPS_INLINE void write_logs(const Row& row, std::int64_t c, int n, const Compute* values,
                                  Compute max, Compute log_sum) const {

@@ -11,7 +11,7 @@ void softmax_reference(const SoftmaxArguments& a) {
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
     for (std::int64_t r = 0; r < a.rows.rows; ++r) {
       Out* out = static_cast<Out*>(a.out) + row_offsets(a.rows.outer, r).of[SoftmaxArguments::kOut];
-      reference_row<kLog, In>(a, r, [&](std::int64_t i, auto y) {
+      reference_row<kLog, In, Out>(a, r, [&](std::int64_t i, auto y) {
         out[i * a.rows.step[SoftmaxArguments::kOut]] = narrow<Out>(y);
       });
     }

@@ -73,8 +73,15 @@ SoftmaxPart<F> row_part(const Row& x, std::int64_t length, F shift) {
   return tree.total();
 }
 
-// Calls put(i, y) for every element of a row, from the first on; x[i] is not read after that.
-template <bool kLog, class In, class Put>
+template <class Out, class F>
+F probability(F weight, F divisor) {
+  const F y = Division<Out, F>::by(divisor)(weight);
+  return is_far<Out>(divisor) ? from_far(y) : y;
+}
+
+// Calls put(i, y) for every element of a row, from the first on; x[i] is not read after that. Out:
+// what y is rounded to.
+template <bool kLog, class In, class Out, class Put>
 void reference_row(const SoftmaxArguments& a, std::int64_t row_index, Put&& put) {
   using F = compute_t<In>;
   const ReferenceRow<In> x(a, row_index);
@@ -96,7 +103,8 @@ void reference_row(const SoftmaxArguments& a, std::int64_t row_index, Put&& put)
       else if (kLog)
         put(i, log_softmax<F>(x[i] - shift, row.max, log_of_sum<In>(row)));
       else
-        put(i, weights[j] * softmax_factor(row.max, F(1) / row.sum, max));
+        put(i, probability<Out>(weights[j],
+                                divisor_of_chunk<Out>(row.max, divisor_of_row<Out>(row.sum), max)));
     }
   }
 }

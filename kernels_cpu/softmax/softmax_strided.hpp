@@ -57,8 +57,8 @@ class StridedSoftmaxRows {
     const In* x;
     Out* out;
     bool special;
-    // For each row: the maximum of the current chunk and the scale of its weights; in `last`, what
-    // its elements are multiplied with or what is subtracted from them.
+    // For each row: the maximum of the current chunk and the scale of its weights; in `last`, the
+    // inverse of its sum, the divisor of the chunk, or what is subtracted from its elements.
     alignas(64) Compute max[kWidth], low[kWidth], magic[kWidth], last[kWidth];
     // Of each row, element after element. `sums` begins with those of the current chunk, then of
     // the rows; NaN if a row is not ordinary.
@@ -162,7 +162,7 @@ class StridedSoftmaxRows {
     for (int i = 0; i < t.pitch; i += V::kLanes) {
       const V max = load<Isa>(t.max + i), sum = sum_of_ordinary(max, load<Isa>(t.sums + i));
       save(t.sums + i, sum);
-      save(t.last + i, kLog ? sum_over_mantissa<In>(max, sum) : V(Compute(1)) / sum);
+      save(t.last + i, kLog ? sum_over_greatest<In>(max, sum) : V(Compute(1)) / sum);
     }
     for (int r = 0; r < t.width; ++r) {
       if constexpr (kLog) t.last[r] = log_of_normal(t.last[r], 0);
@@ -170,7 +170,10 @@ class StridedSoftmaxRows {
     }
     write(t, 0, n, [&](const Compute* from, int i) TWINOPS_INLINE_BODY {
       const V value = load<Isa>(from + i), last = load<Isa>(t.last + i);
-      return kLog ? log_softmax(value, load<Isa>(t.max + i), last) : value * last;
+      if constexpr (kLog)
+        return log_softmax(value, load<Isa>(t.max + i), last);
+      else
+        return Division<Out, V>{load<Isa>(t.sums + i), last}(value);
     });
   }
 
@@ -196,19 +199,31 @@ class StridedSoftmaxRows {
         t.sums[r] = special_row<Compute>(RowKind::nan, false, kLog);
         t.special = true;
       } else {
-        t.last[r] = kLog ? log_of_sum<In>(row) : Compute(1) / row.sum;
+        t.last[r] = kLog ? log_of_sum<In>(row) : divisor_of_row<Out>(row.sum);
       }
     }
     for (std::int64_t first = 0; first < length; first += kFoldChunk) {
       read(t, first, size(first));
-      alignas(64) Compute factor[kWidth];
-      for (int r = 0; !kLog && r < t.width; ++r)
-        factor[r] = t.ordinary(r) ? softmax_factor(max[r], t.last[r], t.max[r]) : Compute(0);
+      // Of each row: the division of this chunk, and 1 or what it is multiplied with if it is far.
+      alignas(64) Compute divisor[kWidth], inverse[kWidth], step[kWidth];
+      for (int r = 0; !kLog && r < t.pitch; ++r) {
+        divisor[r] = r < t.width && t.ordinary(r)
+                         ? divisor_of_chunk<Out>(max[r], t.last[r], t.max[r])
+                         : Compute(1);
+        step[r] = is_far<Out>(divisor[r]) ? from_far(Compute(1)) : Compute(1);
+      }
+      for (int i = 0; !kLog && i < t.pitch; i += V::kLanes) {
+        const auto divide = Division<Out, V>::by(load<Isa>(divisor + i));
+        save(divisor + i, divide.divisor);
+        save(inverse + i, divide.inverse);
+      }
       write(t, first, size(first), [&](const Compute* from, int i) TWINOPS_INLINE_BODY {
         if constexpr (kLog)
           return log_softmax(load<Isa>(from + i), load<Isa>(max + i), load<Isa>(t.last + i));
         else
-          return weight<In>(load<Isa>(from + i), t.scale(i)) * load<Isa>(factor + i);
+          return Division<Out, V>{load<Isa>(divisor + i), load<Isa>(inverse + i)}(
+                     weight<In>(load<Isa>(from + i), t.scale(i))) *
+                 load<Isa>(step + i);
       });
     }
   }

@@ -60,12 +60,12 @@ __device__ __forceinline__ void take_row(const Params& params, int chunk,
   const auto join = [&](SoftmaxPart<F> part, F) {
     if (lane == 0) parts[chunk] = part;
     sync_row<kTwoBodies>();
-    return finish_row<kLog, In>(join_parts(parts, warps));
+    return finish_row<kLog, Params>(join_parts(parts, warps));
   };
   const SoftmaxRow<F> row = settle<kLog, S, Params>(x, max, false, load, join);
   const auto starts = at();
   store_fragment<kLog>(params, fragment_of(params.x + starts.of[kX]), starts.of[kOut], step_out, x,
-                       row.max, last_of_chunk<kLog>(row, max));
+                       row.max, last_of_chunk<kLog, Params>(row, max));
 }
 
 // What the compiler is told of a kernel's blocks where the remainder has a warp of its own: the
@@ -133,12 +133,12 @@ __global__ void __launch_bounds__(Params::kMostWarps* kWarp)
   const auto join = [&](SoftmaxPart<F> part, F) {
     if (turn == 0) parts.begin();
     parts.publish(turn, chunk, part);
-    return parts.combine(turn++, join_pairs<F>, finish_row<kLog, typename Params::In, F>);
+    return parts.combine(turn++, join_pairs<F>, finish_row<kLog, Params, F>);
   };
   const SoftmaxRow<F> row =
       settle<kLog, S, Params>(x, max, sizeof(typename Params::In) == 2 && left <= 0, load, join);
   store_fragment<kLog>(params, fragment_of_row(), starts.of[kOut] + begin * step_out, step_out, x,
-                       row.max, last_of_chunk<kLog>(row, max));
+                       row.max, last_of_chunk<kLog, Params>(row, max));
   parts.leave();
 }
 

@@ -129,7 +129,7 @@ class GridSoftmax {
           const auto value = [&](int p, F(&y)[V]) { stash.get_vector(p, y); };
           const std::int64_t at = start(kOut, before);
           store_values<kLog>(params_, fragment(params_.out + at, before), at, 1, value, row.max,
-                             last_of_chunk<kLog>(row, max_before));
+                             last_of_chunk<kLog, Params>(row, max_before));
         }
       }
       if (!more) return;
@@ -148,7 +148,7 @@ class GridSoftmax {
     for (int i = 0; i < own; ++i) {
       const auto poll = [&] { scope_.poll(first_message_of(min(i + 1, own - 1)), inbox); };
       const SoftmaxRow<F> row = scope_.receive(i, first_message_of(i), inbox, poll, join_many<F>,
-                                               finish_row<kLog, In, F>);
+                                               finish_row<kLog, Params, F>);
       if (SmemLayout::kRetries && reload_lane() == 0) {
         row_maxima()[plan_.group(i)] = row.max;
         if (kind_of_row(row.max) == RowKind::out_of_range) flags().out_of_range = 1;
@@ -183,7 +183,7 @@ class GridSoftmax {
       typename Scope::Inbox inbox;
       scope_.poll(first, inbox);
       scope_.receive(
-          turn + k, first, inbox, [] {}, join_many<F>, finish_row<kLog, In, F>);
+          turn + k, first, inbox, [] {}, join_many<F>, finish_row<kLog, Params, F>);
     }
   }
   // The block's `chunks` chunks from number `first` on, all of one row.
@@ -203,12 +203,13 @@ class GridSoftmax {
       const WeightScale<F> scale = weight_scale(max);
       if (store) {
         const SoftmaxRow<F> row = scope_.row(own);
-        const F last = last_of_chunk<kLog>(row, max);
+        const LastStep<kLog, typename Params::Out, F> last_step(
+            row.max, last_of_chunk<kLog, Params>(row, max));
 #pragma unroll 1
         for (int j = lane; j < left; j += kWarp) {
-          const F y =
-              kLog ? log_softmax(element(j), row.max, last) : weight<In>(element(j), scale) * last;
-          params_.out[start(kOut, c) + j] = narrow<typename Params::Out>(y);
+          F y[1] = {kLog ? element(j) : weight<In>(element(j), scale)};
+          last_step(y);
+          params_.out[start(kOut, c) + j] = narrow<typename Params::Out>(y[0]);
         }
       } else {
         F* const weights =

@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(Params::kMostWarps* kWarp)
       const F sum = weigh<kLog, S, In>(x, max, range.min, sizeof(In) == 2 && fragment.left() == 0);
       parts.publish(turn, chunk, {max, sum});
     }
-    row = parts.combine(turn++, join_pairs<F>, finish_row<kLog, In, F>);
+    row = parts.combine(turn++, join_pairs<F>, finish_row<kLog, Params, F>);
     if (!kMeetsOutOfRange<Params> || kind_of_row(row.max) != RowKind::out_of_range) break;
     shift = row.max;
   }
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(Params::kMostWarps* kWarp)
     }
     store_fragment<kLog>(params, fragment_of(from(starts, chunk), chunk),
                          starts.of[kOut] + chunk * kFoldChunk, 1, x, row.max,
-                         last_of_chunk<kLog>(row, max), stash.scratch());
+                         last_of_chunk<kLog, Params>(row, max), stash.scratch());
   }
   parts.leave();
 }

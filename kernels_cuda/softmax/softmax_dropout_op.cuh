@@ -71,6 +71,7 @@ __device__ __forceinline__ void store_fragment(const SoftmaxDropoutParams<T>& pa
     for (F& p : x) p = special_row<F>(kind, params.masked_is_zero, false);
     last = F(1);
   }
+  const LastStep<false, T, F> last_step(row_max, last);
   const Sequence sequence = params.random.sequence();
 #pragma unroll
   for (int r = 0; r < S::kElements / V; ++r) {
@@ -78,7 +79,8 @@ __device__ __forceinline__ void store_fragment(const SoftmaxDropoutParams<T>& pa
     const bool whole = fragment.whole(r);
     F values[V];
 #pragma unroll
-    for (int e = 0; e < V; ++e) values[e] = x[r * V + e] * last;
+    for (int e = 0; e < V; ++e) values[e] = x[r * V + e];
+    last_step(values);
     const Words<T, V> p = narrow_words<T, V, false>(values);
     if (whole && params.out != nullptr) write_words(params.out + i, p);
     widen_vector(Vector<T, V>{make_uint4(p.of[0], p.of[1], p.of[2], p.of[3])}, values);

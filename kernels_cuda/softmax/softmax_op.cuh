@@ -51,15 +51,18 @@ __device__ __forceinline__ F weigh(F (&x)[S::kElements], F max, F min, bool none
   return fold_over_lanes<S::kLanes>(s);
 }
 
-// What every element of a row needs of it: the maximum and, of the sum, the inverse or (kLog) the
-// logarithm.
+// What every element of a row needs of it: the maximum and the divisor (divisor_of_row) or (kLog)
+// the logarithm of the sum.
 template <class F>
 struct SoftmaxRow {
   F max, last;
 };
-template <bool kLog, class In, class F>
+template <bool kLog, class Params, class F>
 __device__ __forceinline__ SoftmaxRow<F> finish_row(SoftmaxPart<F> row) {
-  return {row.max, kLog ? log_of_sum<In>(row) : F(1) / row.sum};
+  if constexpr (kLog)
+    return {row.max, log_of_sum<typename Params::In>(row)};
+  else
+    return {row.max, divisor_of_row<typename Params::Out>(row.sum)};
 }
 
 // Joins the parts of a warp's lanes, and `count` neighbouring parts in memory, up to kWarp; every
@@ -127,10 +130,34 @@ __device__ __forceinline__ SoftmaxRow<F> settle(F (&x)[S::kElements], F& max, bo
 }
 
 // What the elements of a chunk with this maximum need, or (kLog) those of any chunk.
-template <bool kLog, class F>
+template <bool kLog, class Params, class F>
 __device__ __forceinline__ F last_of_chunk(SoftmaxRow<F> row, F max) {
-  return kLog ? row.last : softmax_factor(row.max, row.last, max);
+  if constexpr (kLog)
+    return row.last;
+  else
+    return divisor_of_chunk<typename Params::Out>(row.max, row.last, max);
 }
+
+// What becomes of a vector of a chunk's elements (kLog) or weights.
+template <bool kLog, class Out, class F>
+class LastStep {
+ public:
+  __device__ __forceinline__ LastStep(F row_max, F last)
+      : row_max_(row_max), last_(last), divide_(Division<Out, F>::by(last)) {}
+  template <int V>
+  __device__ __forceinline__ void operator()(F (&y)[V]) const {
+#pragma unroll
+    for (int e = 0; e < V; ++e) y[e] = kLog ? log_softmax(y[e], row_max_, last_) : divide_(y[e]);
+    if (!kLog && is_far<Out>(last_)) {
+#pragma unroll
+      for (int e = 0; e < V; ++e) y[e] = from_far(y[e]);
+    }
+  }
+
+ private:
+  F row_max_, last_;
+  Division<Out, F> divide_;
+};
 
 // Stores the same value, NaN or not, in all of a fragment. It is rare, but under masks a row may
 // well be masked out throughout.
@@ -160,11 +187,10 @@ __device__ __forceinline__ void store_values(const Params& params, S fragment, s
     store_special(params, fragment, at, step, special_row<F>(kind, params.masked_is_zero, kLog));
     fragment.cut_to(0);  // the lane goes on beside the others of its warp
   }
+  const LastStep<kLog, typename Params::Out, F> last_step(row_max, last);
   const auto vector = [&](int r, F(&y)[S::kVector]) {
     value(r, y);
-#pragma unroll
-    for (int e = 0; e < S::kVector; ++e)
-      y[e] = kLog ? log_softmax(y[e], row_max, last) : y[e] * last;
+    last_step(y);
   };
   if constexpr (!std::is_null_pointer_v<Scratch>)
     if constexpr (S::kUnaligned)

@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kShortThreads, (staged_blocks<Params, S>()))
     }
     const auto is_of_row = [&](int i) { return fragment.has(i); };
     const F sum = weigh<kLog, S, In>(x, max, range.min, false, is_of_row);
-    const auto row = finish_row<kLog, In>(SoftmaxPart<F>{max, sum});
+    const auto row = finish_row<kLog, Params>(SoftmaxPart<F>{max, sum});
     store_fragment<kLog>(here, fragment, begin, 1, x, row.max, row.last);
   }
   staged.store(params.out + block.begin);

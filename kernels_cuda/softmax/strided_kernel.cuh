@@ -60,7 +60,7 @@ struct StridedSoftmaxSmem {
 
 // What the elements of a row of one chunk need of its sum. One thread computes it for all that hold
 // the row.
-template <bool kLog, class In, int V, class F>
+template <bool kLog, class Params, int V, class F>
 struct FinishRow {
   static constexpr bool kExpensive = kLog;
   const StridedPlan& plan;
@@ -71,19 +71,21 @@ struct FinishRow {
   __device__ __forceinline__ void by_lanes(F (&v)[V]) const {
     if (V > 1 && plan.places() >= V) {
       const F last =
-          finish_row<kLog, In>(SoftmaxPart<F>{pick_row(max, of.place), pick_row(v, of.place)}).last;
+          finish_row<kLog, Params>(SoftmaxPart<F>{pick_row(max, of.place), pick_row(v, of.place)})
+              .last;
 #pragma unroll
       for (int e = 0; e < V; ++e)
         v[e] = __shfl_sync(kAllLanes, last, (e << plan.lanes_log) + of.side);
     } else {
 #pragma unroll
-      for (int e = 0; e < V; ++e) v[e] = finish_row<kLog, In>(SoftmaxPart<F>{max[e], v[e]}).last;
+      for (int e = 0; e < V; ++e)
+        v[e] = finish_row<kLog, Params>(SoftmaxPart<F>{max[e], v[e]}).last;
     }
   }
   __device__ __forceinline__ F of_row(int row, F sum) const {
     F m = max_of_rows[row];
     if (kind_of_row(m) == RowKind::out_of_range) m = F(0);
-    return finish_row<kLog, In>(SoftmaxPart<F>{m, sum}).last;
+    return finish_row<kLog, Params>(SoftmaxPart<F>{m, sum}).last;
   }
 };
 
@@ -179,10 +181,15 @@ struct StridedChunk {
                                         int left, const F (&max)[V], const F (&last)[V]) {
     const std::int64_t step = params.rows.step[kOut];
 #pragma unroll
-    for (int k = 0; k < K; ++k)
+    for (int v = 0; v < V; ++v) {
+      const LastStep<kLog, Out, F> last_step(max[v], last[v]);
+      F y[K];
 #pragma unroll
-      for (int v = 0; v < V; ++v)
-        x[k][v] = kLog ? log_softmax(x[k][v], max[v], last[v]) : x[k][v] * last[v];
+      for (int k = 0; k < K; ++k) y[k] = x[k][v];
+      last_step(y);
+#pragma unroll
+      for (int k = 0; k < K; ++k) x[k][v] = y[k];
+    }
     store_strided<sizeof(F) == 4, kSure, V, K>(of, at, step, left, [&](int k, F(&y)[V]) {
 #pragma unroll
       for (int v = 0; v < V; ++v) y[v] = x[k][v];
@@ -229,7 +236,7 @@ __device__ __forceinline__ void softmax_strided_rows(
   const auto add = [](F a, F b) { return a + b; };
   join_strided_lanes(plan, last, add);
   join_strided_warps(plan, of, shared.sum, last, add,
-                     FinishRow<kLog, typename Params::In, V, F>{plan, of, max, shared.max.joined});
+                     FinishRow<kLog, Params, V, F>{plan, of, max, shared.max.joined});
   chunk.store(params, of, out, left, max, last);
 }
 
@@ -299,9 +306,7 @@ __global__ void __launch_bounds__(kStridedThreads<kMany>,
     join_strided_chunks<SoftmaxPart<F>>(
         plan, plan.lanes() * V, [&](int row, int c) { return shared.parts[row * plan.chunks + c]; },
         [](SoftmaxPart<F> part) { return join_lanes(part); },
-        [&](int row, SoftmaxPart<F> part) {
-          shared.of_row[row] = finish_row<kLog, typename Params::In>(part);
-        });
+        [&](int row, SoftmaxPart<F> part) { shared.of_row[row] = finish_row<kLog, Params>(part); });
     __syncthreads();
     bool out_of_range = false;
 #pragma unroll
@@ -329,7 +334,7 @@ __global__ void __launch_bounds__(kStridedThreads<kMany>,
     if (!kLog && !kept) chunk.weigh(max, last);
 #pragma unroll
     for (int v = 0; v < V; ++v)
-      last[v] = last_of_chunk<kLog>(shared.of_row[of.side * V + v], max[v]);
+      last[v] = last_of_chunk<kLog, Params>(shared.of_row[of.side * V + v], max[v]);
     chunk.store(params, of, params.out + starts.of[kOut] + c * kFoldChunk * params.rows.step[kOut],
                 left_at(c), row_max, last);
   }

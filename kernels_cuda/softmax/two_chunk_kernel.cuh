@@ -73,12 +73,12 @@ __global__ void __launch_bounds__(kTwoChunkThreads,
     const F sum = weigh<kLog, S, In>(x, max, range.min);
     const F remainder_sum =
         weigh<kLog, RemainderFragment, In>(y, remainder_max, remainder_range.min);
-    const auto row = finish_row<kLog, In>(SoftmaxPart<F>{max, sum} +
-                                          SoftmaxPart<F>{remainder_max, remainder_sum});
+    const auto row = finish_row<kLog, Params>(SoftmaxPart<F>{max, sum} +
+                                              SoftmaxPart<F>{remainder_max, remainder_sum});
     store_fragment<kLog>(params, fragment, starts.of[kOut], 1, x, row.max,
-                         last_of_chunk<kLog>(row, max));
+                         last_of_chunk<kLog, Params>(row, max));
     store_fragment<kLog>(params, remainder, starts.of[kOut] + kFoldChunk, 1, y, row.max,
-                         last_of_chunk<kLog>(row, remainder_max));
+                         last_of_chunk<kLog, Params>(row, remainder_max));
   }
 }
 

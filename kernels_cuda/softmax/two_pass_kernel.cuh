@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
         publish_part(shared.parts + u, tree.total(), plan.blocks);
       }
       cluster_barrier(plan.blocks);
-      row = finish_row<kLog, typename Params::In>(
+      row = finish_row<kLog, Params>(
           join_by_block(shared.parts, plan.units, shared.groups, join_parts<F>));
       if (kind_of_row(row.max) != RowKind::out_of_range) break;
       shift = row.max;
@@ -99,9 +99,9 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
         } else {
           max = part_of_chunk(c).max;
         }
-        store_fragment<kLog>(params, fragment_of(c),
-                             starts.of[kOut] + c * kFoldChunk * params.rows.step[kOut],
-                             params.rows.step[kOut], x, row.max, last_of_chunk<kLog>(row, max));
+        store_fragment<kLog>(
+            params, fragment_of(c), starts.of[kOut] + c * kFoldChunk * params.rows.step[kOut],
+            params.rows.step[kOut], x, row.max, last_of_chunk<kLog, Params>(row, max));
       }
     }
     cluster_barrier(plan.blocks);  // before the next row's parts arrive

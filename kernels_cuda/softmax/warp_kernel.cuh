@@ -64,7 +64,7 @@ __global__ void __launch_bounds__((short_threads<Params, S>()), (short_blocks<Pa
       max = F(0);
     }
     const F sum = weigh<kLog, S, typename Params::In>(x, max, range.min);
-    const auto row = finish_row<kLog, typename Params::In>(SoftmaxPart<F>{max, sum});
+    const auto row = finish_row<kLog, Params>(SoftmaxPart<F>{max, sum});
     store_fragment<kLog>(params, fragment, starts.of[kOut], params.rows.step[kOut], x, row.max,
                          row.last);
     // A grid has as many lanes as rows need; the loop is for the compiler. Without it these kernels
