@@ -18,6 +18,7 @@ struct LossScaleRule {
   std::int32_t decr_every_n_nan_or_inf;
   float incr_ratio;
   float decr_ratio;
+  float min_scale = 1.0f;  // a scale is lowered no further
 };
 
 template <class F>
@@ -28,8 +29,9 @@ TWINOPS_INLINE constexpr LossScale<F> next_loss_scale(LossScale<F> s, bool found
     if (s.bad_steps < rule.decr_every_n_nan_or_inf - 1) {
       ++s.bad_steps;
     } else {
-      const F lower = s.scale * F(rule.decr_ratio);
-      s.scale = canonical(lower < F(1) ? F(1) : lower);
+      const F lower = s.scale * F(rule.decr_ratio), floor = F(rule.min_scale);
+      // A scale below the floor was set there, and is not raised to it.
+      if (!(s.scale < floor)) s.scale = canonical(lower < floor ? floor : lower);
       s.bad_steps = 0;
     }
   } else {

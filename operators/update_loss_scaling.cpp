@@ -56,9 +56,11 @@ constexpr AttributeInfo kAttributes[] = {
     {"incr_ratio", AttributeValue::of(2.0), nullptr,
      "The scale is raised by this factor; above 1."},
     {"decr_ratio", AttributeValue::of(0.5), nullptr,
-     "The scale is lowered by this factor, never below 1; between 0 and 1."},
+     "The scale is lowered by this factor, not below min_scale; between 0 and 1."},
     {"stop_update", AttributeValue::of(false), nullptr,
      "Leave scale and step counts as they are; only zero the tensors."},
+    {"min_scale", AttributeValue::of(1.0), nullptr,
+     "The scale is not lowered below this; finite, above 0. A scale that is below it stays."},
 };
 
 std::int32_t read_count(const Call& call, const char* attribute) {
@@ -69,13 +71,13 @@ std::int32_t read_count(const Call& call, const char* attribute) {
   return static_cast<std::int32_t>(n);
 }
 
-float read_ratio(const Call& call, const char* attribute, bool (*allowed)(float),
+float read_float(const Call& call, const char* attribute, bool (*allowed)(float),
                  const char* rule) {
-  const auto ratio = static_cast<float>(call.real(attribute));
-  if (!allowed(ratio))
+  const auto number = static_cast<float>(call.real(attribute));
+  if (!allowed(number))
     call.refuse(std::string(call.info().name) + ": " + attribute,
                 std::string("expected ") + rule + "; got " + describe(call.real(attribute)));
-  return ratio;
+  return number;
 }
 
 }  // namespace
@@ -94,11 +96,14 @@ UpdateLossScaling::Arguments UpdateLossScaling::parse(const Call& call) {
                                              name(scale.type) + "; got " + name(scale_out.type));
   const LossScaleRule rule{
       read_count(call, "incr_every_n_steps"), read_count(call, "decr_every_n_nan_or_inf"),
-      read_ratio(
+      read_float(
           call, "incr_ratio", [](float r) { return r > 1 && is_finite<float>(r); },
           "a finite number above 1"),
-      read_ratio(
-          call, "decr_ratio", [](float r) { return r > 0 && r < 1; }, "a number between 0 and 1")};
+      read_float(
+          call, "decr_ratio", [](float r) { return r > 0 && r < 1; }, "a number between 0 and 1"),
+      read_float(
+          call, "min_scale", [](float r) { return r > 0 && is_finite<float>(r); },
+          "a finite number above 0")};
   Arguments arguments{TensorList(call, "x", "out"),
                       found_inf.data,
                       found_inf.type,

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -36,7 +37,11 @@ constexpr Case kCases[] = {
     {"more than two lower too", {1024, 0, 9}, true, kRule, {512, 0, 0}},
     {"never below 1", {1.5f, 0, 1}, true, kRule, {1, 0, 0}},
     {"1 stays 1", {1, 0, 1}, true, kRule, {1, 0, 0}},
-    {"a scale below 1 is lifted to it", {0.25f, 0, 1}, true, kRule, {1, 0, 0}},
+    {"a scale below 1 stays there", {0.25f, 0, 1}, true, kRule, {0.25f, 0, 0}},
+    {"another floor", {0.25f, 0, 1}, true, {3, 2, 2, 0.5f, 0.1f}, {0.125f, 0, 0}},
+    {"not below it", {0.15f, 0, 1}, true, {3, 2, 2, 0.5f, 0.1f}, {0.1f, 0, 0}},
+    {"a floor above 1", {1000, 0, 1}, true, {3, 2, 2, 0.5f, 512}, {512, 0, 0}},
+    {"a scale below it", {300, 0, 1}, true, {3, 2, 2, 0.5f, 512}, {300, 0, 0}},
     {"not above the largest float", {kMax, 2, 0}, false, kRule, {kMax, 0, 0}},
     {"up to it", {kMax / 2, 2, 0}, false, kRule, {kMax, 0, 0}},
     {"an infinite scale stays", {kInf, 2, 0}, false, kRule, {kInf, 0, 0}},
@@ -112,11 +117,31 @@ TEST(InverseScale, OfEveryFloatIsThatOfTheDouble) {
     invert(x.data(), inverse.data());
     std::uint32_t different = 0;
     for (std::uint32_t i = 0; i < kBlock; ++i) {
-      const float a = inverse_scale<float>(x[i]), b = static_cast<float>(inverse[i]);
+      const float a = inverse_scale<float>(x[i]), b = inverse_scale<float>(double{x[i]});
+      different += static_cast<float>(inverse[i]) != b && b == b;
       different += to_bits(a) != to_bits(b) && !(a != a && b != b);
     }
     ASSERT_EQ(different, 0u) << "a float from 0x" << std::hex << block << "0000 on";
   }
+}
+
+// A scale whose inverse is lost below the least normal number has none; powers of two have one as
+// far as there are numbers.
+TEST(InverseScale, OfAHugeScaleIsExactOrNaN) {
+  for (int k = -120; k <= 200; ++k) {
+    const float inverse = inverse_scale<float>(std::ldexp(1.0, k));
+    const float power = std::ldexp(1.0f, -k);
+    EXPECT_EQ(std::isnan(inverse), k > 149) << k;
+    EXPECT_TRUE(k > 149 || inverse == power) << k;
+    EXPECT_TRUE(k > 127 || inverse_scale<float>(std::ldexp(1.0f, k)) == power) << k;
+    EXPECT_EQ(std::isnan(inverse_scale<float>(std::ldexp(1.5, k))), k >= 126) << k;
+  }
+  for (double scale : {1e45, 3e38, 1e300, -1e45, std::numeric_limits<double>::infinity()})
+    EXPECT_TRUE(std::isnan(inverse_scale<float>(scale))) << scale;
+  EXPECT_TRUE(std::isnan(inverse_scale<float>(kInf)));
+  EXPECT_TRUE(std::isnan(inverse_scale<double>(kInf)));
+  EXPECT_EQ(inverse_scale<double>(1e45), 1 / 1e45);
+  EXPECT_TRUE(std::isnan(inverse_scale<double>(std::numeric_limits<double>::max())));
 }
 
 }  // namespace

@@ -83,6 +83,20 @@ TEST_P(Update, RatiosAndCountsAreTheCallers) {
   EXPECT_EQ(scale, 384);
 }
 
+TEST_P(Update, TheFloorIsTheCallersAndRaisesNothing) {
+  found = true;
+  scale = 0.25f;
+  run({.decr_every_n_nan_or_inf = 1});
+  EXPECT_EQ(scale, 0.25f);
+  run({.decr_every_n_nan_or_inf = 1, .min_scale = 0x1p-3});
+  EXPECT_EQ(scale, 0x1p-3f);
+  run({.decr_every_n_nan_or_inf = 1, .min_scale = 0x1p-3});
+  EXPECT_EQ(scale, 0x1p-3f);
+  scale = 1.5f;
+  run({.decr_every_n_nan_or_inf = 1});
+  EXPECT_EQ(scale, 1);
+}
+
 TEST_P(Update, OutOfPlace) {
   const std::uint16_t h[3] = {0x3c00, 0x7e01, 0x8000};  // NaN payloads are copied
   std::uint16_t out[3] = {1, 2, 3};
@@ -176,6 +190,10 @@ Case down(const char* name, double value) {
   return {name, [=](Example& e) { e.call.set("decr_ratio", value); },
           kOp + "decr_ratio: expected a number between 0 and 1; got " + shortest(value)};
 }
+Case floor_of(const char* name, double value) {
+  return {name, [=](Example& e) { e.call.set("min_scale", value); },
+          kOp + "min_scale: expected a finite number above 0; got " + shortest(value)};
+}
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       count("IncreaseEvery0", "incr_every_n_steps", 0),
@@ -191,6 +209,11 @@ const std::vector<Case>& cases() {
       up("UpByInfinity", kInf),
       up("UpByInfinityInFloat", 1e39),
       up("UpByNan", kNan),
+      floor_of("FloorOfZero", 0),
+      floor_of("FloorOfZeroInFloat", 1e-60),
+      floor_of("FloorBelowZero", -1),
+      floor_of("FloorOfInfinity", kInf),
+      floor_of("FloorOfNan", kNan),
       down("DownByZero", 0),
       down("DownByZeroInFloat", 1e-60),
       down("DownByOne", 1),
@@ -257,13 +280,14 @@ TEST(UpdateExample, IsRight) {
 TEST(UpdateLossScalingTable, Defaults) {
   const twinops_operator_info* const op = twinops_find_operator("update_loss_scaling");
   ASSERT_NE(op, nullptr);
-  ASSERT_EQ(op->attribute_count, 5u);
+  ASSERT_EQ(op->attribute_count, 6u);
   const auto value = [&](std::size_t i) { return op->attributes[i]->default_value; };
   EXPECT_EQ(value(0).int_value, 1000) << value(0).name;
   EXPECT_EQ(value(1).int_value, 2) << value(1).name;
   EXPECT_EQ(value(2).float_value, 2) << value(2).name;
   EXPECT_EQ(value(3).float_value, 0.5) << value(3).name;
   EXPECT_EQ(value(4).int_value, 0) << value(4).name;
+  EXPECT_EQ(value(5).float_value, 1) << value(5).name;
 }
 
 }  // namespace

@@ -47,13 +47,14 @@ struct LossScaleState {
 };
 
 // Names and rule are those of Paddle's update_loss_scaling; the operator's page lists where the
-// rule differs. Ratios are rounded to float32.
+// rule differs. Ratios and min_scale are rounded to float32.
 struct UpdateLossScalingOptions {
   int incr_every_n_steps = 1000;    // finite steps that raise the scale; 1 or more
   int decr_every_n_nan_or_inf = 2;  // steps in a row, not finite, that lower it; 1 or more
   double incr_ratio = 2.0;          // the scale is raised by this factor; finite, above 1
-  double decr_ratio = 0.5;          // and lowered by this one, never below 1; between 0 and 1
+  double decr_ratio = 0.5;          // and lowered by this one; between 0 and 1
   bool stop_update = false;         // true: the state stays as it is; tensors are still zeroed
+  double min_scale = 1.0;           // but not below this, if it is not there already; above 0
 };
 
 // Takes one step of dynamic loss scaling: `next` becomes the state that follows `state`, and out[i]
@@ -85,6 +86,7 @@ inline Report update_loss_scaling(const Tensors& x, const Tensor& found_inf,
       .attribute("incr_ratio", options.incr_ratio)
       .attribute("decr_ratio", options.decr_ratio)
       .attribute("stop_update", options.stop_update)
+      .attribute("min_scale", options.min_scale)
       .run(execution);
 }
 

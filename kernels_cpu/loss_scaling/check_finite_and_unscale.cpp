@@ -219,7 +219,8 @@ void run_cpu<CheckFiniteAndUnscale, isa::TWINOPS_ISA>(
         inverse = inverse_double;
       else
         inverse = inverse_float;
-      found = unscale_part<isa::TWINOPS_ISA, T>(part, inverse, check_input);
+      found = unscale_part<isa::TWINOPS_ISA, T>(part, inverse, check_input) ||
+              is_found_at_once(check_input, inverse);
     });
     return found;
   };

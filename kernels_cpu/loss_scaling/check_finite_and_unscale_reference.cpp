@@ -12,9 +12,10 @@ void run_reference<CheckFiniteAndUnscale>(const CheckFiniteAndUnscale::Arguments
   const double scale = read_scale(arguments.scale, arguments.scale_type);
   bool found = false;
   for_each_element(arguments.list, [&]<class T>(const T& x, T& out) {
-    const auto value = widen(x), y = unscale(value, inverse_scale<T>(scale));
-    out = narrow<T>(y);
-    found |= !is_finite<compute_t<T>>(arguments.check_input ? value : widen(out));
+    const auto value = widen(x), inverse = inverse_scale<T>(scale);
+    out = narrow<T>(unscale(value, inverse));
+    found |= is_found_at_once(arguments.check_input, inverse) ||
+             !is_finite<compute_t<T>>(arguments.check_input ? value : widen(out));
   });
   if (found || arguments.reset) write_flag(arguments.found_inf, arguments.found_inf_type, found);
 }

@@ -22,7 +22,10 @@ struct UnscaleBody {
     bool found;
   };
   __device__ State begin() const { return {scale.read(), 0, false}; }
-  __device__ void prepare(State& state) const { state.inverse = scale.inverse<T>(state.scale); }
+  __device__ void prepare(State& state) const {
+    state.inverse = scale.inverse<T>(state.scale);
+    state.found = is_found_at_once(check_input, state.inverse);
+  }
   __device__ bool idle(const State&) const { return false; }
   __device__ bool reads(const State&) const { return true; }
   __device__ T element(State& state, T x) const {

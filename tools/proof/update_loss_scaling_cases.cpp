@@ -17,7 +17,7 @@ struct Options {
   State state = {};
   bool in_place = true;
   int incr_every = 1000, decr_every = 2;
-  double incr_ratio = 2.0, decr_ratio = 0.5;
+  double incr_ratio = 2.0, decr_ratio = 0.5, min_scale = 1.0;
   bool stop_update = false;
 };
 
@@ -40,7 +40,8 @@ Problem problem_of(const ListPair& list, const Options& o) {
       .attribute("decr_every_n_nan_or_inf", o.decr_every)
       .attribute("incr_ratio", o.incr_ratio)
       .attribute("decr_ratio", o.decr_ratio)
-      .attribute("stop_update", o.stop_update);
+      .attribute("stop_update", o.stop_update)
+      .attribute("min_scale", o.min_scale);
 }
 
 class Cases {
@@ -84,6 +85,7 @@ void add_states(Cases& cases, DLDataType type) {
                      .decr_every = other ? 1 : 2,
                      .incr_ratio = other ? 1.1 : 2.0,
                      .decr_ratio = other ? 0.7 : 0.5,
+                     .min_scale = number % 7 == 6 ? 0.3 : 1.0,
                      .stop_update = number % 11 == 10});
           ++number;
         }
