@@ -44,11 +44,15 @@ constexpr KeepRange keep_range(RandomLayout layout, float p) {
 static_assert(keep_range(RandomLayout::contiguous, 0.5f).count == 0x7fffffc0u);
 static_assert(keep_range(RandomLayout::contiguous, 0.1f).count == 0xe6666580u);
 
-// What a kept element is multiplied with. The probability of keeping is a float for every element
-// type; the quotient is of the compute type.
+// The probability of keeping an element and what a kept one is multiplied with, of the compute
+// type, to which p is rounded first. (Which words keep is decided in float for every type.)
 template <class F>
-constexpr F keep_scale(float p) {
-  return F(1) / F(1.0f - p);
+constexpr F keep_probability(double p) {
+  return F(1) - static_cast<F>(p);
+}
+template <class F>
+constexpr F keep_scale(double p) {
+  return F(1) / keep_probability<F>(p);
 }
 
 // The value of an element: scaled if it is kept, else +0 whatever x is. V: float, double or a

@@ -11,7 +11,7 @@ constexpr auto kArguments =
              {"x", Direction::input, Form::tensor, true, kFloatingTypes,
               "A tensor of any shape and strides."},
              {"bias", Direction::input, Form::tensor, false, kFloatingTypes,
-              "Of x's type, and of x's shape or of its last dimension's."},
+              "Of x's type, and of a shape that broadcasts to x's."},
              {"residual", Direction::input, Form::tensor, false, kFloatingTypes,
               "Of x's shape and type."},
              {"y", Direction::output, Form::tensor, true, kFloatingTypes,

@@ -15,24 +15,34 @@ void expect_like(const Call& call, const char* name, const Tensor& t, const char
                                       describe_shape(x) + "; got " + describe_shape(t));
 }
 
-// The bias of shape [columns] or of x's shape, and its strides along x's axes.
+// The bias and its strides along x's axes, to whose shape it broadcasts.
 const Tensor* read_bias(const Call& call, const DropoutNames& names, const Tensor& x,
                         Strides& strides) {
   strides.assign(x.rank, 0);
   const Tensor* bias = names.bias == nullptr ? nullptr : call.optional_tensor(names.bias);
   if (bias == nullptr) return nullptr;
-  if (bias->rank == 1 && x.rank > 1) {
-    if (bias->type != x.type) expect_like(call, names.bias, *bias, names.x, x);
-    if (bias->shape[0] != x.shape[x.rank - 1])
-      call.refuse(call.where(names.bias), "expected [" + std::to_string(x.shape[x.rank - 1]) +
-                                              "], the last dimension of " + names.x + ", or " +
-                                              describe_shape(x) + "; got " + describe_shape(*bias));
-    strides[x.rank - 1] = bias->stride(0);
-  } else {
-    expect_like(call, names.bias, *bias, names.x, x);
-    strides = strides_of(*bias);
+  if (bias->type != x.type) expect_like(call, names.bias, *bias, names.x, x);
+  for (int i = 0; i < bias->rank; ++i) {
+    const int axis = x.rank - bias->rank + i;
+    if (bias->shape[i] == 1) continue;
+    if (axis < 0 || bias->shape[i] != x.shape[axis])
+      call.refuse(call.where(names.bias), std::string("expected a shape that broadcasts to ") +
+                                              names.x + "'s, " + describe_shape(x) + "; got " +
+                                              describe_shape(*bias));
+    strides[axis] = bias->stride(i);
   }
   return bias;
+}
+
+// Whether element i's bias is bias[i mod bias.elements]: its dimensions are the last ones of x's,
+// behind dimensions of 1.
+bool repeats(const Tensor& bias, const Tensor& x) {
+  std::int64_t elements = 1;
+  for (int i = 1; i <= bias.rank && elements < bias.elements; ++i) {
+    if (bias.shape[bias.rank - i] != x.shape[x.rank - i]) return false;
+    elements *= bias.shape[bias.rank - i];
+  }
+  return true;
 }
 
 void read_mask(const Call& call, const DropoutNames& names, const Tensor& x, DropoutWork& work) {
@@ -57,10 +67,11 @@ void read_mask(const Call& call, const DropoutNames& names, const Tensor& x, Dro
   }
 }
 
+// drops_all: no element is kept, and none scaled.
 template <class F>
-double scale_of(float p, bool upscale, bool training) {
-  if (training) return upscale && p < 1.0f ? keep_scale<F>(p) : F(1);
-  return upscale ? F(1) : F(1.0f - p);
+double scale_of(double p, bool drops_all, bool upscale, bool training) {
+  if (training) return upscale && !drops_all ? keep_scale<F>(p) : F(1);
+  return upscale ? F(1) : keep_probability<F>(p);
 }
 
 // Which elements are kept, and the scale.
@@ -82,8 +93,9 @@ void read_probability(const Call& call, DropoutWork& work) {
     work.keep = keep_range(work.random.layout, p);
     work.random_words = work.random.words;
   }
-  work.scale = work.type == Type::float64 ? scale_of<double>(p, upscale, training)
-                                          : scale_of<float>(p, upscale, training);
+  const bool drops_all = p == 1.0f;
+  work.scale = work.type == Type::float64 ? scale_of<double>(asked, drops_all, upscale, training)
+                                          : scale_of<float>(asked, drops_all, upscale, training);
 }
 
 }  // namespace
@@ -118,8 +130,8 @@ DropoutWork read_dropout_work(const Call& call, const DropoutNames& names, const
   if (x.elements == 0) return work;
 
   const auto gapless = [](const Tensor* t) { return t == nullptr || t->contiguous; };
-  work.flat =
-      x.contiguous && y.contiguous && gapless(bias) && gapless(residual) && work.random.consecutive;
+  work.flat = x.contiguous && y.contiguous && gapless(bias) && gapless(residual) &&
+              work.random.consecutive && (bias == nullptr || repeats(*bias, x));
   work.bias_period = bias != nullptr ? bias->elements : x.elements;
   const auto logical = row_major(x), x_strides = strides_of(x);
   const auto residual_strides = residual != nullptr ? strides_of(*residual) : Strides(x.rank, 0);

@@ -160,12 +160,12 @@ const std::vector<Case>& cases() {
        },
        kOp + "y: expected the shape of x, [4, 10]; got [10, 4]"},
       {"BiasSize", [](Example& e) { e.bias_view.reshape({9}); },
-       kOp + "bias: expected [10], the last dimension of x, or [4, 10]; got [9]"},
+       kOp + "bias: expected a shape that broadcasts to x's, [4, 10]; got [9]"},
       {"BiasShape",
        [](Example& e) {
-         e.bias_view.reshape({1, 10});
+         e.bias_view.reshape({2, 1, 10});
        },
-       kOp + "bias: expected the shape of x, [4, 10]; got [1, 10]"},
+       kOp + "bias: expected a shape that broadcasts to x's, [4, 10]; got [2, 1, 10]"},
       {"BiasType", [](Example& e) { e.bias_view.tensor.dtype = kF16; },
        kOp + "bias: expected the type of x, float32; got float16"},
       {"ResidualShape",

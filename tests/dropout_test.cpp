@@ -136,6 +136,24 @@ TEST_P(EveryDropout, DowngradesInInference) {
 
 // With a fixed seed, within five standard deviations: the rate of keeping, of keeping two
 // neighbours, of each bit of a mask word, and of what two consecutive calls keep in common.
+// The scale of a double is made of the double p; which words keep is decided in float.
+TEST_P(EveryDropout, ScalesDoublesInDouble) {
+  for (const double p : {0.1, 0.2, 0.3, 1.0 / 3}) {
+    std::vector<double> x(1000, 1), y(1000);
+    const OnDevice x_at(GetParam(), x), y_at(GetParam(), y);
+    DropoutOptions options{.p = p};
+    const Bytes kept = draw({1000}, options).mask;
+    dropout(x_at.tensor({1000}), y_at.tensor({1000}), {}, options, on_row());
+    y_at.read(y);
+    for (std::size_t i = 0; i < y.size(); ++i)
+      ASSERT_EQ(y[i], kept[i] != 0 ? 1 / (1 - p) : 0.0) << p << " " << i;
+    options = {.p = p, .mode = "downgrade_in_infer", .training = false};
+    dropout(x_at.tensor({1000}), y_at.tensor({1000}), {}, options, on_row());
+    y_at.read(y);
+    for (double value : y) ASSERT_EQ(value, 1 - p) << p;
+  }
+}
+
 TEST_P(EveryDropout, MasksLookRandom) {
   constexpr std::size_t kN = 1 << 20;
   for (const double p : {0.1, 0.5}) {

@@ -16,6 +16,9 @@ void sum_columns(const ColumnSums& s, std::int64_t column, int n, compute_vec<T,
   using V = compute_vec<T, Isa>;
   const T* x = static_cast<const T*>(s.x);  // NULL where there are no rows
   T buffer[V::kLanes] = {};
+  std::int64_t starts[V::kLanes];
+  for (int l = 0; l < n; ++l) starts[l] = s.column_start(column + l);
+  const bool adjacent = starts[n - 1] - starts[0] == n - 1;
   ChunkTree<V> tree;
   for (std::int64_t first = 0; first < s.rows; first += kFoldChunk) {
     for (int j = 0; j < kFoldChunk; ++j) {
@@ -23,11 +26,11 @@ void sum_columns(const ColumnSums& s, std::int64_t column, int n, compute_vec<T,
         chunk[j] = V(compute_t<T>(0));
         continue;
       }
-      const T* row = x + (first + j) * s.columns + column;
-      if (n == V::kLanes) {
-        chunk[j] = load<Isa>(row);
+      const T* row = x + s.row_start(first + j);
+      if (adjacent && n == V::kLanes) {
+        chunk[j] = load<Isa>(row + starts[0]);
       } else {
-        __builtin_memcpy(buffer, row, static_cast<std::size_t>(n) * sizeof(T));
+        for (int l = 0; l < n; ++l) buffer[l] = row[starts[l]];
         chunk[j] = load<Isa>(static_cast<const T*>(buffer));
       }
     }

@@ -18,7 +18,7 @@ void run_reference<BiasDropoutResidualGrad>(const BiasDropoutResidualGrad::Argum
     for (std::int64_t c = 0; c < s.columns; ++c) {
       for (std::int64_t row = 0; row < s.rows; ++row)
         column[static_cast<std::size_t>(row)] =
-            widen(static_cast<const T*>(s.x)[row * s.columns + c]);
+            widen(static_cast<const T*>(s.x)[s.row_start(row) + s.column_start(c)]);
       static_cast<T*>(s.sums)[c] = narrow<T>(folded_sum(column.data(), s.rows));
     }
   });

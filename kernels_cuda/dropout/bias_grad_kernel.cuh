@@ -263,7 +263,7 @@ void launch_bias_grad(const BiasGradParams& params, void* dbias, void* scratch,
 // Whether one pass can make dx and dbias.
 inline bool fits_bias_grad_kernel(const DropoutWork& work, const ColumnSums& s, int device) {
   bool fits =
-      s.sums != nullptr && s.rows > 0 &&
+      s.sums != nullptr && s.rows > 0 && s.is_matrix() &&
       (work.source != DropoutWork::Source::draw || work.random.layout == RandomLayout::contiguous);
   const int available = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   with_floating_type(work.type, [&]<class T>(TypeTag<T>) {

@@ -20,19 +20,22 @@ inline constexpr int kSumColumns = 32;  // of a block; 32 threads share a column
 // Writes the sum of each chunk to `partial`, or, where there is one chunk, the answer to `sums`.
 template <class T>
 __global__ void __launch_bounds__(1024)
-    chunk_sums_kernel(const T* x, T* sums, compute_t<T>* partial, std::int64_t chunks,
-                      std::int64_t rows, std::int64_t columns) {
+    chunk_sums_kernel(const __grid_constant__ ColumnSums s, compute_t<T>* partial,
+                      std::int64_t chunks) {
   using F = compute_t<T>;
   constexpr int kRows = kFoldChunk / 32;  // of a thread
   __shared__ F shared[32][kSumColumns + 1];
   const int lane = threadIdx.x, part = threadIdx.y;
   const std::int64_t column = std::int64_t{blockIdx.x} * kSumColumns + lane;
+  const std::int64_t rows = s.rows, columns = s.columns;
+  const T* const x = static_cast<const T*>(s.x) + s.column_start(column);
+  T* const sums = static_cast<T*>(s.sums);
   for (std::int64_t chunk = blockIdx.y; chunk < chunks; chunk += gridDim.y) {
     F v[kRows];
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
       const std::int64_t row = chunk * kFoldChunk + k * 32 + part;
-      v[k] = row < rows && column < columns ? widen(x[row * columns + column]) : F(0);
+      v[k] = row < rows && column < columns ? widen(x[s.row_start(row)]) : F(0);
     }
 #pragma unroll
     for (int half = kRows / 2; half > 0; half /= 2)
@@ -115,14 +118,12 @@ inline void column_sums_on_cuda(const ColumnSums& s, std::int64_t chunks, void* 
                                 Execution& execution) {
   const CurrentDevice current(execution.device.index);
   with_floating_type(s.type, [&]<class T>(TypeTag<T>) {
-    auto* sums = static_cast<T*>(s.sums);
     auto* partial = static_cast<compute_t<T>*>(scratch);
     const auto column_blocks = static_cast<unsigned>((s.columns + kSumColumns - 1) / kSumColumns);
     if (chunks > 0) {
       const auto chunk_blocks = static_cast<unsigned>(std::min<std::int64_t>(chunks, 65535));
       launch_grid("launch of column sums", chunk_sums_kernel<T>, dim3(column_blocks, chunk_blocks),
-                  dim3(32, 32), 0, execution.stream, static_cast<const T*>(s.x), sums, partial,
-                  chunks, s.rows, s.columns);
+                  dim3(32, 32), 0, execution.stream, s, partial, chunks);
       ++execution.launches;
     }
     if (chunks != 1) launch_tree_sums<T>(s, chunks, partial, execution);

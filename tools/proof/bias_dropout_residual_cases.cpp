@@ -119,6 +119,14 @@ std::vector<Case> bias_dropout_residual_cases() {
           {.bias = TensorSpec{type, {35}}, .residual = x, .y = x, .random = random});
     }
   }
+  for (const DLDataType type : kFloatingTypes)
+    for (const Shape& bias :
+         {Shape{}, {1}, {1, 64}, {16, 64}, {3, 1, 1}, {3, 1, 64}, {3, 16, 1}, {1, 16, 1}}) {
+      const TensorSpec x{type, {3, 16, 64}};
+      std::string name = "a bias of";
+      for (const std::int64_t size : bias) name += " " + std::to_string(size);
+      add(cases, name + " broadcast", x, {.bias = TensorSpec{type, bias}, .residual = x, .y = x});
+    }
   for (const DLDataType type : {twinops::kFloat16, twinops::kBfloat16, twinops::kFloat32}) {
     const TensorSpec x{type, {32, 512, 1024}};
     add(cases, "BERT-large activations", x,

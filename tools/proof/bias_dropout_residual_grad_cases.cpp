@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "tools/proof/cases.hpp"
 #include "tools/proof/random_cases.hpp"
 #include "tools/proof/values.hpp"
@@ -17,7 +19,8 @@ std::int64_t elements_of(const Shape& shape) {
 struct Extra {
   double p = 0.2;
   bool mask_is_bytes = false, over_dy = false;
-  std::int64_t unaligned = 0;  // elements that dx begins beyond 64 bytes
+  std::int64_t unaligned = 0;      // elements that dx begins beyond 64 bytes
+  std::optional<Shape> bias = {};  // where it is not of the last dimension's
 };
 
 void add_gradient(std::vector<Case>& cases, const std::string& name, DLDataType type,
@@ -29,7 +32,8 @@ void add_gradient(std::vector<Case>& cases, const std::string& name, DLDataType 
          const TensorSpec dx{type, shape, {}, extra.unaligned};
          Problem problem("bias_dropout_residual_grad");
          problem.input("dy", {dy}, values).output("dx", {extra.over_dy ? in_place(dy, "dy") : dx});
-         if (has_dbias) problem.output("dbias", {{type, {shape.back()}}});
+         if (has_dbias)
+           problem.output("dbias", {{type, extra.bias ? *extra.bias : Shape{shape.back()}}});
          if (has_mask && extra.mask_is_bytes)
            problem.input("mask", {{twinops::kUint8, shape}}, random_bits());
          else if (has_mask)
@@ -100,6 +104,17 @@ std::vector<Case> bias_dropout_residual_grad_cases() {
     for (const RandomSpec& random : shaped_specs())
       add_gradient(cases, random.name, type, kShaped, false, true, random, ordinary());
   }
+  for (const DLDataType type : kFloatingTypes)
+    for (const Shape& bias :
+         {Shape{}, {1, 1, 64}, {1, 40, 64}, {3, 1, 64}, {3, 40, 1}, {1, 40, 1}, {3, 1, 1}}) {
+      std::string name = "a bias of";
+      for (const std::int64_t size : bias) name += " " + std::to_string(size);
+      add_gradient(cases, name + " broadcast", type, {3, 40, 64}, false, true, plain, ordinary(),
+                   {.bias = bias});
+      if (bias.size() == 3)
+        add_gradient(cases, name + " broadcast, long", type, {3, 40, 1500}, true, true, plain,
+                     ordinary(), {.bias = Shape{bias[0], bias[1], bias[2] == 1 ? 1 : 1500}});
+    }
   add_gradient(cases, "BERT-large activations", twinops::kFloat16, {32, 512, 1024}, true, true,
                plain, ordinary());
   add_gradient(cases, "BERT-large activations", twinops::kFloat32, {32, 512, 1024}, false, true,
