@@ -39,6 +39,7 @@ Call::Call(const OperatorInfo& info) : info_(info) {
     bound.same = nullptr;
     bound.count = 0;
     bound.given = false;
+    bound.wrong_type = nullptr;
     bound.survey = {};
     bound.starts = bound.starts_of_one;
     bound.many = nullptr;
@@ -54,6 +55,17 @@ std::string Call::where(const char* argument, std::size_t index) const {
 
 void Call::refuse(const std::string& where, const std::string& what) const {
   throw Error(Status::invalid_argument, where + ": " + what);
+}
+
+void Call::refuse_type(const char* argument, DLDataType got) const {
+  const ArgumentInfo& info = *this->argument(argument).info;
+  const Type other = tensor(info.beside).type;
+  const TypeSet allowed = info.types_beside(other);
+  const std::string expected =
+      allowed == same_type(other)
+          ? std::string("expected the type of ") + info.beside + ", " + name(other)
+          : "expected " + allowed.describe() + ", as " + info.beside + " is " + name(other);
+  refuse(where(argument), expected + "; got " + describe(got));
 }
 
 std::size_t Call::argument_index(const char* name) const {
@@ -89,6 +101,13 @@ void Call::bind(const char* argument, const DLTensor* const* tensors, std::size_
       continue;
     bound.same = &other;
     return;
+  }
+  if (bound.info->beside != nullptr && tensors[0] != nullptr) {
+    Type type;  // what would be right is known once the other argument is
+    if (!from_dlpack(tensors[0]->dtype, type) || !bound.info->types.has(type)) {
+      bound.wrong_type = &tensors[0]->dtype;
+      return;
+    }
   }
   if (count > 1)
     bound.starts = starts_.emplace_back(std::make_unique_for_overwrite<Start[]>(count + 1)).get();
@@ -128,6 +147,7 @@ void Call::complete() {
   for (const Bound& bound : arguments()) {
     if (bound.info->required && !bound.given)
       refuse(std::string(info_.name) + ": " + bound.info->name, "is required, but was not given");
+    if (bound.wrong_type != nullptr) refuse_type(bound.info->name, *bound.wrong_type);
     if (bound.count == 0) continue;  // nothing, or what another argument has read
     if (first == nullptr) {
       first = &bound;

@@ -41,6 +41,7 @@ class Call {
     const Bound* same;  // a list that came before, with the same tensors; nothing below is set
     std::size_t count;
     bool given;
+    const DLDataType* wrong_type;  // of a tensor that complete() refuses, else nullptr
     Survey survey;
     Tensor one;                  // where there is one
     Start* starts;               // one more than there are tensors
@@ -59,6 +60,8 @@ class Call {
   // "check_finite_and_unscale: x[3]"; without an index where the argument is one tensor.
   std::string where(const char* argument, std::size_t index = 0) const;
   [[noreturn]] void refuse(const std::string& where, const std::string& what) const;
+  // Of an argument whose types follow from another's, `beside`, which is there.
+  [[noreturn]] void refuse_type(const char* argument, DLDataType got) const;
 
  private:
   std::size_t argument_index(const char* name) const;

@@ -21,6 +21,10 @@ struct ArgumentInfo {
   bool required;
   TypeSet types;
   const char* doc;  // shape, meaning, what it may share memory with
+  // Where the types that a call may have follow from that of another argument: its name, and the
+  // types beside one of it. Only messages need it; the operator itself checks.
+  const char* beside = nullptr;
+  TypeSet (*types_beside)(Type) = nullptr;
 };
 
 struct AttributeValue {

@@ -29,7 +29,8 @@ SoftmaxGradCall read_softmax_grad(const Call& call, const char* y, const Strides
 inline constexpr std::array<ArgumentInfo, 2> kGradMaskArguments{{
     {"mask", ArgumentInfo::Direction::input, ArgumentInfo::Form::tensor, false,
      kRowMaskArguments[0].types,
-     "The forward pass's. What it masks out gets a gradient of 0, and its dy is not read."},
+     "The forward pass's. What it masks out gets a gradient of 0, and its dy is not read.", "dx",
+     row_mask_types},
     {"lengths", ArgumentInfo::Direction::input, ArgumentInfo::Form::tensor, false,
      kRowMaskArguments[1].types, "The forward pass's."},
 }};

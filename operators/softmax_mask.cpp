@@ -28,17 +28,11 @@ void read_mask(const Call& call, const std::string& x_name, const Tensor& x, Row
   const Tensor* mask = call.optional_tensor("mask");
   strides.mask.assign(x.rank, 0);
   if (mask == nullptr) return;
-  const bool half = size_of(x.type) == 2;
+  if (!row_mask_types(x.type).has(mask->type)) call.refuse_type("mask", to_dlpack(mask->type));
   if (mask->type == Type::boolean || mask->type == Type::uint8)
     read.kind = RowMask::Kind::excluded;
-  else if (mask->type == x.type)
-    read.kind = RowMask::Kind::added;
-  else if (half && mask->type == Type::float32)
-    read.kind = RowMask::Kind::added_float32;
   else
-    call.refuse(call.where("mask"), std::string("expected bool, uint8") +
-                                        (half ? ", float32" : "") + " or the type of " + x_name +
-                                        ", " + name(x.type) + "; got " + name(mask->type));
+    read.kind = mask->type == x.type ? RowMask::Kind::added : RowMask::Kind::added_float32;
   const std::string expected = "expected a shape that broadcasts to " + x_name + "'s, ";
   if (mask->rank > x.rank)
     call.refuse(call.where("mask"),

@@ -83,6 +83,13 @@ RowMask read_row_mask(const Call& call, const char* x_name, const Tensor& x, int
 // The attribute scale, rounded to the type that `type` is computed in.
 double read_scale(const Call& call, Type type);
 
+// The types of a mask.
+constexpr TypeSet row_mask_types(Type x) {
+  TypeSet types{Type::boolean, Type::uint8, x};
+  if (size_of(x) == 2) types.add(Type::float32);
+  return types;
+}
+
 inline constexpr std::array<ArgumentInfo, 2> kRowMaskArguments{{
     {"mask",
      ArgumentInfo::Direction::input,
@@ -90,7 +97,9 @@ inline constexpr std::array<ArgumentInfo, 2> kRowMaskArguments{{
      false,
      {Type::float16, Type::bfloat16, Type::float32, Type::float64, Type::boolean, Type::uint8},
      "Broadcast to x's shape. bool or uint8: not 0 means masked out. x's type, or float32 for a "
-     "16-bit x: added to scale * x; -infinity masks out."},
+     "16-bit x: added to scale * x; -infinity masks out.",
+     "x",
+     row_mask_types},
     {"lengths",
      ArgumentInfo::Direction::input,
      ArgumentInfo::Form::tensor,

@@ -10,13 +10,41 @@ DLDataType to_dlpack(Type type) {
   return {row.code, row.bits, 1};
 }
 
+namespace {
+
+// What others call a type of this code; nullptr if they have none that its bits complete.
+const char* word_of(std::uint8_t code) {
+  constexpr std::uint8_t kComplex = 5;  // kDLComplex, which DLPack 0.2 does not name yet
+  switch (code) {
+    case kDLInt:
+      return "int";
+    case kDLUInt:
+      return "uint";
+    case kDLFloat:
+      return "float";
+    case kDLBfloat:
+      return "bfloat";
+    case kComplex:
+      return "complex";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
 std::string describe(DLDataType type) {
   const std::uint16_t lanes = type.lanes;
   type.lanes = 1;
   Type known;
-  std::string text = from_dlpack(type, known) ? name(known)
-                                              : "code " + std::to_string(type.code) + ", " +
-                                                    std::to_string(type.bits) + " bits";
+  const std::string bits = std::to_string(type.bits);
+  std::string text;
+  if (from_dlpack(type, known))
+    text = name(known);
+  else if (const char* word = word_of(type.code))
+    text = word + bits;
+  else
+    text = "code " + std::to_string(type.code) + ", " + bits + " bits";
   if (lanes != 1) text += " (" + std::to_string(lanes) + " lanes)";
   return text;
 }

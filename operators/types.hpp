@@ -70,6 +70,9 @@ class TypeSet {
 inline constexpr TypeSet kFloatingTypes{Type::float16, Type::bfloat16, Type::float32,
                                         Type::float64};
 
+// For an argument whose type is that of another: what may stand beside the other.
+constexpr TypeSet same_type(Type other) { return {other}; }
+
 template <class T>
 struct TypeTag {
   using type = T;

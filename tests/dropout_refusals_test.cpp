@@ -166,6 +166,16 @@ const std::vector<Case>& cases() {
          e.bias_view.reshape({2, 1, 10});
        },
        kOp + "bias: expected a shape that broadcasts to x's, [4, 10]; got [2, 1, 10]"},
+      {"BiasOfIntegers",
+       [](Example& e) {
+         e.bias_view.tensor.dtype = {kDLInt, 64, 1};
+       },
+       kOp + "bias: expected the type of x, float32; got int64"},
+      {"ResidualOfComplexNumbers",
+       [](Example& e) {
+         e.residual_view.tensor.dtype = {5, 128, 1};
+       },
+       kOp + "residual: expected the type of x, float32; got complex128"},
       {"BiasType", [](Example& e) { e.bias_view.tensor.dtype = kF16; },
        kOp + "bias: expected the type of x, float32; got float16"},
       {"ResidualShape",

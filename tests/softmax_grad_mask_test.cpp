@@ -214,7 +214,7 @@ TEST(SoftmaxGradMaskRefusals, EachHasItsMessage) {
   std::uint8_t b[12] = {};
   std::int32_t n[3] = {};
   EXPECT_EQ(refusal({.mask = twinops::Tensor(f, {4})}, twinops::kFloat64),
-            "log_softmax_grad: mask: expected bool, uint8 or the type of dx, float64; got float32");
+            "log_softmax_grad: mask: expected float64, bool, uint8, as dx is float64; got float32");
   EXPECT_EQ(refusal({.mask = twinops::Tensor(b, {3})}),
             "log_softmax_grad: mask: expected a shape that broadcasts to dx's, [3, 4]; got [3]");
   EXPECT_EQ(refusal({.lengths = twinops::Tensor(n, {2})}),

@@ -237,12 +237,26 @@ TEST(SoftmaxMaskRefusals, EachHasItsMessage) {
   std::uint8_t b[24] = {};
   std::int32_t n[4] = {};
   EXPECT_EQ(refusal({.mask = twinops::Tensor(d, {3, 4})}, {3, 4}),
-            "softmax: mask: expected bool, uint8 or the type of x, float32; got float64");
+            "softmax: mask: expected float32, bool, uint8, as x is float32; got float64");
   EXPECT_EQ(
       refusal({.mask = twinops::Tensor(f, twinops::kBfloat16, {4})}, {3, 4}, twinops::kFloat16),
-      "softmax: mask: expected bool, uint8, float32 or the type of x, float16; got bfloat16");
+      "softmax: mask: expected float16, float32, bool, uint8, as x is float16; got bfloat16");
   EXPECT_EQ(refusal({.mask = twinops::Tensor(f, {4})}, {3, 4}, twinops::kFloat64),
-            "softmax: mask: expected bool, uint8 or the type of x, float64; got float32");
+            "softmax: mask: expected float64, bool, uint8, as x is float64; got float32");
+  // Types that no mask has are told the same, and have names.
+  const auto of_type = [&](DLDataType type, DLDataType x) {
+    return refusal({.mask = twinops::Tensor(d, type, {3, 4})}, {3, 4}, x);
+  };
+  EXPECT_EQ(of_type({kDLInt, 64, 1}, twinops::kFloat32),
+            "softmax: mask: expected float32, bool, uint8, as x is float32; got int64");
+  EXPECT_EQ(of_type({kDLInt, 8, 1}, twinops::kBfloat16),
+            "softmax: mask: expected bfloat16, float32, bool, uint8, as x is bfloat16; got int8");
+  EXPECT_EQ(of_type({kDLUInt, 16, 1}, twinops::kFloat64),
+            "softmax: mask: expected float64, bool, uint8, as x is float64; got uint16");
+  EXPECT_EQ(of_type({kDLInt, 16, 1}, twinops::kFloat64),
+            "softmax: mask: expected float64, bool, uint8, as x is float64; got int16");
+  EXPECT_EQ(of_type({5, 64, 1}, twinops::kFloat32),
+            "softmax: mask: expected float32, bool, uint8, as x is float32; got complex64");
   EXPECT_EQ(refusal({.mask = twinops::Tensor(b, {3})}, {3, 4}),
             "softmax: mask: expected a shape that broadcasts to x's, [3, 4]; got [3]");
   EXPECT_EQ(refusal({.mask = twinops::Tensor(b, {1, 3, 4})}, {3, 4}),

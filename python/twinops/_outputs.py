@@ -61,6 +61,20 @@ class Output(NamedTuple):
         return like
 
 
+def bias_shape(bias, like):
+    """The shape that a bias of shape `bias` takes where it is added to `like`, so that the operator gives
+    its gradient: that of the last dimension, or `like` itself. A bias that does not broadcast keeps its
+    own, and is refused."""
+    bias, like = tuple(bias), tuple(like)
+    if bias == like or not like:
+        return bias
+    if bias and bias[-1] == like[-1] and all(n == 1 for n in bias[:-1]):
+        return like[-1:]
+    behind = like[len(like) - len(bias) :]
+    fits = len(bias) <= len(like) and all(n in (1, m) for n, m in zip(bias, behind))
+    return like if fits else bias
+
+
 def _like(op, output):
     """The input that an output is like where no rule says: a list of its list, a state of what it was,
     else the first one that is a tensor."""

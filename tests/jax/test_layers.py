@@ -67,6 +67,12 @@ def loss(w, x):
     return ((x @ w.astype(x.dtype)) ** 2).mean()
 
 
+def test_the_floor_of_a_scale_is_the_callers(device):
+    found = jnp.asarray(True)
+    assert tj.DynamicScale(scale=0.25).update(found).scale == 0.25
+    assert tj.DynamicScale(scale=0.25, minimum_scale=0.2).update(found).scale == jnp.float32(0.2)
+
+
 def test_value_and_grad_is_flaxs(device):
     scale = tj.DynamicScale(scale=2.0**15, growth_interval=2)
     w, x = jnp.ones([50], jnp.float32), jnp.asarray(X)

@@ -80,6 +80,20 @@ def test_bias_and_residual_gradients(rank, rng, device):
     core.assert_same(dresidual, dy)
 
 
+@pytest.mark.parametrize("shape", [[1, 41], [1, 1, 41], [6, 1], [1], []])
+def test_a_bias_that_broadcasts(shape, rng, device):
+    x, dy = pair(rng, [6, 41], "float32")
+    bias = rng.standard_normal(shape).astype("f4")
+    f = lambda x, b: tj.bias_dropout_residual(KEY, x, b, rate=0.25)  # noqa: E731
+    whole = np.broadcast_to(bias.reshape(-1) if bias.ndim > 2 else bias, [6, 41])
+    core.assert_same(f(x, bias), f(x, whole))
+    dx, dbias = jax.vjp(f, x, bias)[1](dy)
+    assert dbias.shape == bias.shape
+    axes = tuple(i for i in range(2) if whole.shape[i] != ((1, 1) + bias.shape)[-2:][i])
+    sums = np.asarray(dx, "f8").sum(axes).reshape(shape)
+    np.testing.assert_allclose(dbias, sums, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.covers("gradient", "softmax_dropout")
 def test_softmax_dropout_is_the_two_after_each_other(rng, device):
     x, dy = pair(rng, [5, 70], "float32")

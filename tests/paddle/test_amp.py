@@ -66,6 +66,18 @@ def test_stop_update_leaves_the_state():
     assert [t.item() for t in state] == [8.0, 5, 0]
 
 
+def test_the_floor_is_the_callers_and_raises_nothing():
+    state = paddle.full([1], 0.25), paddle.full([1], 0, "int32"), paddle.full([1], 0, "int32")
+    found = paddle.full([1], True, "bool")
+    F.update_loss_scaling([], found, *state, 10, 1, 2.0, 0.5)
+    assert state[0].item() == 0.25
+    F.update_loss_scaling([], found, *state, 10, 1, 2.0, 0.25, min_scale=0.125)
+    assert state[0].item() == 0.125
+    scaler = tp.GradScaler(init_loss_scaling=2.0, min_scale=0.5)
+    train(scaler, 4, poison=range(4))
+    assert scaler._scale.item() == 0.5
+
+
 def train(scaler, steps, poison=()):
     """A linear model; the gradient of a step in `poison` is infinite. Returns scales and weights."""
     paddle.seed(4)

@@ -136,6 +136,10 @@ def test_gradients_are_those_of_finite_differences(device):
         (lambda x, b, r: F.bias_dropout_residual(x, b, r, 0.3), (x, bias, residual)),
         (lambda x, b: F.bias_dropout_residual(x, b, None, 0.3, mask="bytes"), (x, whole)),
         (lambda x, b: F.bias_dropout_residual(x, b, training=False), (x, bias)),
+        *(
+            (lambda x, b: F.bias_dropout_residual(x, b, None, 0.3), (x, _double(*shape, device=device)))
+            for shape in ([1, 5], [1, 1, 5], [3, 1], [1], [])
+        ),
         (lambda x: F.softmax_dropout(x, 0.3, scale=0.7), (x,)),
         (lambda x: F.softmax_dropout(x, 0.3, 0, dropout_mask="bits"), (x,)),
         (lambda x, m: F.softmax_dropout(x, 0.3, mask=m), (x, added)),

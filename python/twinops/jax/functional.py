@@ -236,9 +236,13 @@ def bias_dropout_residual(
     subsequence=0,
     offset=0,
 ):
-    """dropout(x + bias) + residual in one pass. bias: of x's last dimension, or of x's shape; residual:
-    of x's shape. The rest is dropout's."""
+    """dropout(x + bias) + residual in one pass. bias: of a shape that broadcasts to x's; residual: of x's
+    shape. The rest is dropout's."""
     x = jnp.asarray(x)
+    if bias is not None:
+        bias = jnp.asarray(bias)
+        shape = _outputs.bias_shape(bias.shape, x.shape)
+        bias = bias.reshape(shape) if len(shape) == 1 else jnp.broadcast_to(bias, shape)
     attributes = _drop_attributes(x, rate, deterministic, (), mode, subsequence, offset)
     inputs = {"x": x, "bias": bias, "residual": residual}
     asked = {"mask": _check_mask(mask)}
@@ -324,7 +328,7 @@ def update_loss_scaling(tree, found_inf, scale, good_steps, bad_steps, **attribu
     tree: floating arrays. found_inf: bool, uint8 or float32; scale: float32 or float64; good_steps and
     bad_steps: int32, steps in a row, finite and not finite; each of one element. Attributes, with their
     defaults: incr_every_n_steps (1000), decr_every_n_nan_or_inf (2), incr_ratio (2.0), decr_ratio (0.5),
-    stop_update (False). docs/operators/update_loss_scaling.md
+    stop_update (False), min_scale (1.0). docs/operators/update_loss_scaling.md
     """
     leaves, structure = jax.tree.flatten(tree)
     state = {"scale": scale, "good_steps": good_steps, "bad_steps": bad_steps}

@@ -14,14 +14,15 @@ from twinops.jax.functional import check_finite_and_unscale, update_loss_scaling
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["scale", "good_steps", "bad_steps"],
-    meta_fields=["growth_factor", "backoff_factor", "growth_interval", "bad_interval"],
+    meta_fields=["growth_factor", "backoff_factor", "growth_interval", "bad_interval", "minimum_scale"],
 )
 @dataclasses.dataclass(frozen=True)
 class DynamicScale:
     """The scale of a loss and how it moves: a pytree, so that it goes through jit, scan and checkpoints.
 
     The scale (float32) grows by growth_factor after growth_interval finite steps, and shrinks by
-    backoff_factor, never below 1, after bad_interval steps in a row with a value that is not finite.
+    backoff_factor, not below minimum_scale, after bad_interval steps in a row with a value that is not
+    finite.
     """
 
     scale: Any = 65536.0
@@ -31,6 +32,7 @@ class DynamicScale:
     backoff_factor: float = 0.5
     growth_interval: int = 2000
     bad_interval: int = 1
+    minimum_scale: float = 1.0
 
     def unscale(self, gradients):
         """(gradients / scale, found_inf): one call for all of a tree."""
@@ -48,6 +50,7 @@ class DynamicScale:
             decr_every_n_nan_or_inf=self.bad_interval,
             incr_ratio=self.growth_factor,
             decr_ratio=self.backoff_factor,
+            min_scale=self.minimum_scale,
         )[1:]
         return dataclasses.replace(self, **dict(zip(("scale", "good_steps", "bad_steps"), state)))
 

@@ -32,8 +32,8 @@ def _gradients(optimizer):
 
 class GradScaler(_PaddleGradScaler):
     """paddle.amp.GradScaler, on every place and for floating gradients of every type; the arguments are
-    Paddle's. All gradients of an optimizer are unscaled by one call. The scale and its counts stay on
-    the device; the scale is never below 1 and never becomes infinite. For dygraph only: in a static
+    Paddle's, and min_scale, below which the scale is not lowered. All gradients of an optimizer are
+    unscaled by one call. The scale and its counts stay on the device; it never becomes infinite. For dygraph only: in a static
     graph the constructor raises RuntimeError. The rules: docs/numerics.md, "Loss scaling"."""
 
     # Paddle's own constructor switches itself off on a CPU.
@@ -46,6 +46,7 @@ class GradScaler(_PaddleGradScaler):
         incr_every_n_steps=2000,
         decr_every_n_nan_or_inf=1,
         use_dynamic_loss_scaling=True,
+        min_scale=1.0,
     ):
         if not in_dynamic_mode():
             raise RuntimeError("twinops' GradScaler is for dygraph; a static graph has its operators")
@@ -59,6 +60,7 @@ class GradScaler(_PaddleGradScaler):
         assert decr_ratio < 1.0, "The decr_ratio must be < 1.0."
         self._incr_ratio = incr_ratio
         self._decr_ratio = decr_ratio
+        self._min_scale = min_scale
         self._incr_every_n_steps = incr_every_n_steps
         self._decr_every_n_nan_or_inf = decr_every_n_nan_or_inf
         self._incr_count = self._decr_count = 0
@@ -98,6 +100,7 @@ class GradScaler(_PaddleGradScaler):
             self._decr_every_n_nan_or_inf,
             self._incr_ratio,
             self._decr_ratio,
+            min_scale=self._min_scale,
         )
 
     # Paddle keeps these as numbers of the host, and its state_dict() reads and writes them.

@@ -20,6 +20,7 @@ import numbers
 import paddle
 from paddle.jit.marker import unified
 
+from twinops._outputs import bias_shape
 from twinops.paddle._plugin import run
 from twinops.paddle.generator import default_generator, signed
 
@@ -351,12 +352,15 @@ def bias_dropout_residual(
     """dropout(x + bias) + residual in one pass; each sum is rounded once.
 
     x: floating.
-    bias: None, or a tensor of the type of x and of shape [x.shape[-1]] or the shape of x.
+    bias: None, or a tensor of the type of x and of a shape that broadcasts to x's.
     residual: None, or a tensor of the shape and type of x.
     p, training, mode, generator, mask: dropout's.
 
     Returns a tensor of the shape and type of x. docs/operators/bias_dropout_residual.md
     """
+    if bias is not None and list(bias.shape) not in (list(x.shape), list(x.shape[-1:])):
+        shape = bias_shape(bias.shape, x.shape)
+        bias = bias.reshape(shape) if len(shape) == 1 else bias.expand(shape)
     inputs = {"x": x, "bias": bias, "residual": residual}
     return _drop("bias_dropout_residual", inputs, p, None, training, mode, generator, mask)[0]
 
@@ -461,6 +465,7 @@ def update_loss_scaling(
     incr_ratio,
     decr_ratio,
     stop_update=False,
+    min_scale=1.0,
 ):
     """Paddle's operator update_loss_scaling_: takes one step of dynamic loss scaling, in place.
 
@@ -470,8 +475,9 @@ def update_loss_scaling(
     num_good_steps, num_bad_steps: int32, one element: steps in a row, finite and not finite.
     incr_every_n_steps: the scale is raised after so many finite steps; 1 or more.
     decr_every_n_nan_or_inf: it is lowered after so many steps in a row that are not; 1 or more.
-    incr_ratio, decr_ratio: the factors; above 1, and between 0 and 1. The scale stays 1 or more.
+    incr_ratio, decr_ratio: the factors; above 1, and between 0 and 1.
     stop_update: the state stays as it is; tensors are still zeroed.
+    min_scale: the scale is not lowered below this; above 0. A scale that is below it stays.
 
     Returns (xs, prev_loss_scaling, num_good_steps, num_bad_steps).
     docs/operators/update_loss_scaling.md
@@ -489,6 +495,7 @@ def update_loss_scaling(
         "incr_ratio": incr_ratio,
         "decr_ratio": decr_ratio,
         "stop_update": stop_update,
+        "min_scale": min_scale,
     }
     run("update_loss_scaling", inputs, attributes)
     return xs, prev_loss_scaling, num_good_steps, num_bad_steps

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from twinops._outputs import bias_shape
 from twinops.torch import _autograd, _eager, _random, _softmax, sharding
 
 ops = torch.ops.twinops
@@ -144,12 +145,15 @@ def bias_dropout_residual(
     """dropout(input + bias) + residual in one pass; each sum is rounded once.
 
     input: floating.
-    bias: None, or a tensor of the type of input, of shape [input.shape[-1]] or the shape of input.
+    bias: None, or a tensor of the type of input and of a shape that broadcasts to input's.
     residual: None, or a tensor of the shape and type of input.
     The other arguments are dropout's. docs/operators/bias_dropout_residual.md
     """
     _check_p(p)
     mask_type = _mask_type(mask)
+    if bias is not None and bias.shape not in (input.shape, input.shape[-1:]):
+        shape = bias_shape(bias.shape, input.shape)
+        bias = bias.reshape(shape) if len(shape) == 1 else bias.expand(shape)
     if sharding.is_sharded(input):
         return sharding.bias_dropout_residual(input, bias, residual, p, training, generator, mask)
     if _draws(input, p, training):

@@ -136,6 +136,6 @@ def update_loss_scaling_(tensors, found_inf, scale, good_steps, bad_steps, **att
     scale: float32 or float64, one element.
     good_steps, bad_steps: int32, one element: steps in a row, finite and not finite.
     attributes: incr_every_n_steps (1000), decr_every_n_nan_or_inf (2), incr_ratio (2.0), decr_ratio
-        (0.5), stop_update (False): docs/operators/update_loss_scaling.md
+        (0.5), stop_update (False), min_scale (1.0): docs/operators/update_loss_scaling.md
     """
     ops.update_loss_scaling_(list(tensors), found_inf, scale, good_steps, bad_steps, **attributes)
