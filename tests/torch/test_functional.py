@@ -138,8 +138,9 @@ def test_gradients_are_those_of_finite_differences(device):
         (lambda x, b: F.bias_dropout_residual(x, b, training=False), (x, bias)),
         *(
             (lambda x, b: F.bias_dropout_residual(x, b, None, 0.3), (x, _double(*shape, device=device)))
-            for shape in ([1, 5], [1, 1, 5], [3, 1], [1], [])
+            for shape in ([1, 5], [1, 1, 5], [3, 1], [1])
         ),
+        (lambda x, b: F.bias_dropout_residual(x, b.reshape([]), None, 0.3), (x, _double(1, device=device))),
         (lambda x: F.softmax_dropout(x, 0.3, scale=0.7), (x,)),
         (lambda x: F.softmax_dropout(x, 0.3, 0, dropout_mask="bits"), (x,)),
         (lambda x, m: F.softmax_dropout(x, 0.3, mask=m), (x, added)),

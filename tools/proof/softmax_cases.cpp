@@ -227,6 +227,11 @@ std::vector<Case> forward_cases(const char* op) {
       }
     for (const Values& v : {kLogits, kSteep, kFar, kWhole, kMasked}) add_neighbours(cases, type, v);
     add_large(cases, type, kSteep);
+    const Values kCliffs{"cliffs", cliffs()};
+    for (std::int64_t n : {1500, 2049, 4096, 7200, 8192, 12345, 40000, 70001})
+      cases.add({{5, n}}, kCliffs, type, type);
+    for (std::int64_t inner : {12, 35, 36})
+      cases.add({{2, 7300, inner}, 1}, {"cliffs", cliffs(inner)}, type, type);
     // A row of normal weights but for one, the last.
     for (std::int64_t n : {31, 100, 513, 1024, 1025, 1060, 1500, 2049, 4130, 8192, 40000})
       cases.add({{9, n}}, {"the last low", with(logits(), 0, n - 1, Special::minus_largest)}, type,
@@ -244,6 +249,9 @@ std::vector<Case> forward_cases(const char* op) {
   }
   for (DLDataType type : {twinops::kFloat16, twinops::kBfloat16, twinops::kFloat32}) {
     add_long(cases, type, kSteep);
+    for (const Shape& shape :
+         {Shape{{67, 131080}}, Shape{{2, (1 << 18) + 8}}, Shape{{22, 1 << 16}}})
+      cases.add(shape, {"cliffs", cliffs()}, type, type);
     cases.add({{70, 131088}}, kSteep, type, type, true);
     cases.add({{95, 66000}, -1, {}, 1}, kLogits, type, type);
     cases.add({{40, 50257}}, kSteep, type, type);
@@ -260,8 +268,9 @@ std::vector<Case> forward_cases(const char* op) {
   for (DLDataType half : {twinops::kFloat16, twinops::kBfloat16})
     for (std::int64_t n : {33, 64, 1000, 1024, 4096, 9000, 32768, 50000})
       for (bool widen : {false, true})
-        cases.add({{4, n}}, widen ? kSteep : kLogits, widen ? half : twinops::kFloat32,
-                  widen ? twinops::kFloat32 : half);
+        for (const Values& values : {widen ? kSteep : kLogits, Values{"cliffs", cliffs()}})
+          cases.add({{4, n}}, values, widen ? half : twinops::kFloat32,
+                    widen ? twinops::kFloat32 : half);
   return with_masked(std::move(cases).take(), op);
 }
 

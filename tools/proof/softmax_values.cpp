@@ -51,6 +51,16 @@ Fill steep() {
     (m.type.bits == 16 ? half : m.type.bits == 32 ? single : wide)(m);
   };
 }
+Fill cliffs(std::int64_t inner) {
+  const auto fall = [inner](double step) {
+    return each([=](std::uint64_t word, std::int64_t i) {
+      return 4 * unit(word) - static_cast<double>(i / (1024 * inner) % 7) * step;
+    });
+  };
+  return [single = fall(17), wide = fall(130)](const Memory& m) {
+    (m.type.bits == 64 ? wide : single)(m);
+  };
+}
 Fill far() {
   return each([](std::uint64_t word, std::int64_t) {
     return 4194304.0 + std::floor(64 * unit(word)) - (word % 5 == 0 ? 5e6 : 0);

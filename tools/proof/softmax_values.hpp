@@ -10,6 +10,9 @@ Fill logits();
 // Where the weights leave the range of the type, chunks join at far powers of two, and elements are
 // -infinity.
 Fill steep();
+// Chunks ever further below the first one, to both sides of where their division takes two steps,
+// and down to where nothing is left. inner: how many rows lie side by side.
+Fill cliffs(std::int64_t inner = 1);
 // So large that a row must first be moved by its maximum: the steps between numbers are of the size
 // of the interesting differences.
 Fill far();
