@@ -18,30 +18,41 @@ else()
 endif()
 set(TWINOPS_CPU_ISAS ${isas} CACHE STRING "CPU instruction sets to build, best first")
 
-# twinops_isa_sources(<target> src...): compiles each source once an instruction set. TWINOPS_ISA
-# names the set, TWINOPS_ARCH its xsimd architecture. Always optimized: without inlining, a shared
+# twinops_isa_sources(<target> [ELEMENT type] src...): compiles each source once an instruction set.
+# TWINOPS_ISA names the set, TWINOPS_ARCH its xsimd architecture, TWINOPS_ELEMENT the type of elements.
+# The target's property TWINOPS_<set>_OBJECTS lists the objects. Always optimized: without inlining, a shared
 # inline function compiled for one instruction set could replace the baseline copy at link time. (So
 # it may under a sanitizer, where all optimization takes minutes a file: such a build is for the
 # machine that made it.) Loops begin at a line: where the compiler happened to put them, a change
 # elsewhere in a file moved softmax by a tenth, up to a quarter, either way (Zen 3).
 function(twinops_isa_sources target)
+  cmake_parse_arguments(PARSE_ARGV 1 for "" ELEMENT "")
   foreach(isa IN LISTS TWINOPS_CPU_ISAS)
     if(NOT DEFINED TWINOPS_ISA_${isa}_ARCH)
       message(FATAL_ERROR "TWINOPS_CPU_ISAS: unknown instruction set '${isa}'")
     endif()
-    add_library(${target}_${isa} OBJECT ${ARGN})
-    target_link_libraries(${target}_${isa} PRIVATE twinops_options)
-    target_include_directories(${target}_${isa} SYSTEM PRIVATE ${TWINOPS_XSIMD_INCLUDE_DIR})
-    target_compile_options(${target}_${isa} PRIVATE ${TWINOPS_ISA_${isa}_FLAGS})
-    if(NOT TWINOPS_SANITIZE)
-      target_compile_options(${target}_${isa} PRIVATE -O3 -falign-loops=64)
+    set(objects ${target}_${isa})
+    if(for_ELEMENT)
+      string(APPEND objects _${for_ELEMENT})
     endif()
+    add_library(${objects} OBJECT ${for_UNPARSED_ARGUMENTS})
+    target_link_libraries(${objects} PRIVATE twinops_options)
+    target_include_directories(${objects} SYSTEM PRIVATE ${TWINOPS_XSIMD_INCLUDE_DIR})
+    target_compile_options(${objects} PRIVATE ${TWINOPS_ISA_${isa}_FLAGS})
+    if(NOT TWINOPS_SANITIZE)
+      target_compile_options(${objects} PRIVATE -O3 -falign-loops=64)
+    endif()
+    # Copies of functions for some values of their arguments are a twelfth of the code, and no faster
+    # (docs/lab/softmax-kernel-budget.md#megabytes).
+    target_compile_options(${objects} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-ipa-cp-clone>)
     # g++ 12 warns of its own AVX-512 headers.
-    target_compile_options(${target}_${isa} PRIVATE
+    target_compile_options(${objects} PRIVATE
       $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>)
-    target_compile_definitions(${target}_${isa} PRIVATE
-      TWINOPS_ISA=${isa} "TWINOPS_ARCH=${TWINOPS_ISA_${isa}_ARCH}")
-    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${isa}>)
+    target_compile_definitions(${objects} PRIVATE
+      TWINOPS_ISA=${isa} "TWINOPS_ARCH=${TWINOPS_ISA_${isa}_ARCH}"
+      $<$<BOOL:${for_ELEMENT}>:TWINOPS_ELEMENT=${for_ELEMENT}>)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
+    set_property(TARGET ${target} APPEND PROPERTY TWINOPS_${isa}_OBJECTS $<TARGET_OBJECTS:${objects}>)
   endforeach()
 endfunction()
 

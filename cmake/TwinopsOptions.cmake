@@ -15,6 +15,10 @@ option(TWINOPS_BENCHMARKS "Build the benchmarks (Google Benchmark)" OFF)
 option(TWINOPS_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
 set(TWINOPS_SANITIZE "" CACHE STRING "Host sanitizers, such as address,undefined or thread")
 
+# The types of elements, as C++ calls them. The largest kernels are compiled once for each, so that none
+# takes minutes; TWINOPS_ELEMENT names the type.
+set(TWINOPS_ELEMENTS float16 bfloat16 float double)
+
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)

@@ -11,6 +11,11 @@ namespace twinops {
 template <class Op, class Isa>
 void run_cpu(const typename Op::Arguments& arguments, Execution& execution);
 
+// The same for a call that reads elements of type In, where an operator's file is compiled once for
+// each type (TWINOPS_ELEMENT).
+template <class Op, class Isa, class In>
+void run_cpu_of(const typename Op::Arguments& arguments, Execution& execution);
+
 // One element after the other, on one thread, simple enough to see that it is right. All other
 // kernels must give the same bits. Specialized in kernels_cpu/<family>/<operator>_reference.cpp.
 template <class Op>

@@ -47,18 +47,23 @@ struct TypePair {
 };
 TypePair read_type_pair(const Call& call, const char* in, const char* out);
 
+// Calls f(tag of out) for a pair that reads In.
+template <class In, class F>
+void with_out_type(TypePair pair, F&& f) {
+  if (pair.in == pair.out) {
+    f(TypeTag<In>{});
+  } else if constexpr (std::is_same_v<In, float>) {
+    if (pair.out == Type::float16) f(TypeTag<float16>{});
+    if (pair.out == Type::bfloat16) f(TypeTag<bfloat16>{});
+  } else if constexpr (!std::is_same_v<In, double>) {
+    f(TypeTag<float>{});
+  }
+}
 // Calls f(tag of in, tag of out).
 template <class F>
 void with_type_pair(TypePair pair, F&& f) {
   with_floating_type(pair.in, [&]<class In>(TypeTag<In> in) {
-    if (pair.in == pair.out) {
-      f(in, in);
-    } else if constexpr (std::is_same_v<In, float>) {
-      if (pair.out == Type::float16) f(in, TypeTag<float16>{});
-      if (pair.out == Type::bfloat16) f(in, TypeTag<bfloat16>{});
-    } else if constexpr (!std::is_same_v<In, double>) {
-      f(in, TypeTag<float>{});
-    }
+    with_out_type<In>(pair, [&]<class Out>(TypeTag<Out> out) { f(in, out); });
   });
 }
 

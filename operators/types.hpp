@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "dlpack/dlpack.h"
 #include "numerics/float16.hpp"
@@ -77,6 +78,12 @@ template <class T>
 struct TypeTag {
   using type = T;
 };
+
+template <class T>
+inline constexpr Type kTypeOf = std::is_same_v<T, float16>    ? Type::float16
+                                : std::is_same_v<T, bfloat16> ? Type::bfloat16
+                                : std::is_same_v<T, float>    ? Type::float32
+                                                              : Type::float64;
 
 // Calls f with the tag of a floating type: the one place where a type at run time becomes a type in
 // C++.

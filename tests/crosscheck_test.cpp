@@ -120,6 +120,37 @@ TEST(ExplainCommand, SaysWhatTheLibrarySays) {
   EXPECT_TRUE(contains(printed.text, explain())) << printed.text;
 }
 
+TEST(ExplainCommand, NamesTheCudaKernelOfAShape) {
+  const auto explained = [](const std::string& options) {
+    const Printed printed = run_program(command() + "explain " + options);
+    EXPECT_EQ(printed.status, 0) << options;
+    return printed.text;
+  };
+  const std::string text = explained("--op softmax --shape 64x50257 --dtype bfloat16");
+  EXPECT_TRUE(contains(text, "softmax of 64 rows of 50257 elements, bfloat16 to bfloat16")) << text;
+  EXPECT_TRUE(contains(text, "-> cluster_pairs")) << text;
+  EXPECT_TRUE(contains(explained("--op softmax --shape 2x3x320 --dtype float16"),
+                       "8 lanes a row, 5 vectors of 16 bytes each"));
+  EXPECT_TRUE(contains(explained("--op softmax --shape 64x50257 --dtype bfloat16 --masked"),
+                       "-> cluster "));
+  EXPECT_TRUE(
+      contains(explained("--op log_softmax_grad --shape 9x77 --dtype float16"), "-> staged "));
+  EXPECT_TRUE(contains(explained("--op softmax --shape 4096 --dtype float32 --out-dtype float16"),
+                       "-> cluster "));
+}
+
+TEST(ExplainCommand, RefusesWhatItDoesNotKnow) {
+  for (const char* options :
+       {"--op softmax --dtype float16", "--op softmax --shape 4y --dtype float16",
+        "--op softmax --shape 4x0 --dtype float16", "--op dropout --shape 4 --dtype float16",
+        "--op softmax --shape 4 --dtype int32", "--shape 4", "--op",
+        "--op softmax --shape 4 --dtype float64 --out-dtype float32", "--shapes 4"}) {
+    const Printed printed = run_program(command() + "explain " + options);
+    EXPECT_EQ(printed.status, 2) << options;
+    EXPECT_TRUE(contains(printed.text, "twinops: ")) << printed.text;
+  }
+}
+
 TEST(ExplainCommand, TellsOfSettingsThatAreWrong) {
   const Printed printed = run_program("TWINOPS_ISA=mmx " + command() + "explain");
   EXPECT_NE(printed.status, 0);

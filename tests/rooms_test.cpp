@@ -29,9 +29,12 @@ const std::map<std::string, Names> kMayInclude = {
      {"registry", "operators", "numerics", "twinops", "kernels_cpu/kernel.hpp",
       "kernels_cpu/isa_list.hpp", "kernels_cuda/kernel.hpp", "kernels_cuda/device.hpp"}},
     {"hosts", {"hosts", "twinops"}},
-    // Conversions and Philox make values, without a word of how an operator computes.
-    {"tools", {"tools", "twinops", "numerics/float16.hpp", "numerics/philox.hpp"}},
-    {"tests", {"tests", "tools/proof", "twinops", "numerics"}},
+    // Conversions and Philox make values, without a word of how an operator computes. `explain`
+    // prints the tables by which kernels are launched.
+    {"tools",
+     {"tools", "twinops", "numerics/float16.hpp", "numerics/philox.hpp",
+      "kernels_cuda/softmax/choice.hpp"}},
+    {"tests", {"tests", "tools/proof", "twinops", "numerics", "kernels_cuda/softmax/choice.hpp"}},
     {"benchmarks", {"benchmarks", "tools/proof", "twinops"}},
     {"examples", {"twinops"}},
 };

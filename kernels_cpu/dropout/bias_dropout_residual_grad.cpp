@@ -1,11 +1,14 @@
-// bias_dropout_residual_grad: dx as in dropout_kernel.hpp, then dbias from the stored dx.
+// bias_dropout_residual_grad: dx by dropout's kernel, then dbias from the stored dx.
 //
 // Memory: dx is read once more for dbias, a vector of columns at a time. Order: numerics/fold.hpp
 // over the rows, lane by lane, in chunks of 1024 rows.
 #include "operators/bias_dropout_residual_grad.hpp"
 
-#include "kernels_cpu/dropout/dropout_kernel.hpp"
+#include "kernels_cpu/kernel.hpp"
+#include "kernels_cpu/runtime/parallel.hpp"
+#include "kernels_cpu/simd/vec.hpp"
 #include "numerics/fold.hpp"
+#include "operators/dropout.hpp"
 
 namespace twinops {
 namespace {
@@ -61,7 +64,7 @@ void column_sums(const ColumnSums& s, const Execution& execution) {
 template <>
 void run_cpu<BiasDropoutResidualGrad, isa::TWINOPS_ISA>(
     const BiasDropoutResidualGrad::Arguments& arguments, Execution& execution) {
-  dropout_on_cpu<isa::TWINOPS_ISA>(arguments.dropout, execution);
+  run_cpu<Dropout, isa::TWINOPS_ISA>(arguments.dropout, execution);
   column_sums<isa::TWINOPS_ISA>(arguments.dbias, execution);
 }
 

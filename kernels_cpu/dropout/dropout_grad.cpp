@@ -1,13 +1,16 @@
-// dropout_grad: kernels_cpu/dropout/dropout_kernel.hpp.
+// dropout_grad: dropout's kernel (kernels_cpu/dropout/dropout_kernel.hpp), which takes its work as
+// well.
 #include "operators/dropout_grad.hpp"
 
-#include "kernels_cpu/dropout/dropout_kernel.hpp"
+#include "kernels_cpu/isa_list.hpp"
+#include "kernels_cpu/kernel.hpp"
+#include "operators/dropout.hpp"
 
 namespace twinops {
 
 template <>
 void run_cpu<DropoutGrad, isa::TWINOPS_ISA>(const DropoutWork& work, Execution& execution) {
-  dropout_on_cpu<isa::TWINOPS_ISA>(work, execution);
+  run_cpu<Dropout, isa::TWINOPS_ISA>(work, execution);
 }
 
 }  // namespace twinops

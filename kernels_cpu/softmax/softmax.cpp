@@ -39,9 +39,9 @@ struct PlainSink {
   TWINOPS_INLINE Row row(std::int64_t, std::int64_t offset) const { return {view(offset)}; }
 };
 
-template <class Isa, bool kLog>
+template <class Isa, bool kLog, class In>
 void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
-  with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+  with_out_type<In>(a.types, [&]<class Out>(TypeTag<Out>) {
     const std::int64_t count = a.rows.rows, length = a.rows.length;
     const bool apart = a.out != a.x && a.rows.step[SoftmaxArguments::kOut] == 1;
     const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
@@ -67,13 +67,14 @@ void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
 }  // namespace
 
 template <>
-void run_cpu<Softmax, isa::TWINOPS_ISA>(const SoftmaxArguments& arguments, Execution& execution) {
-  softmax_rows<isa::TWINOPS_ISA, false>(arguments, execution);
+void run_cpu_of<Softmax, isa::TWINOPS_ISA, TWINOPS_ELEMENT>(const SoftmaxArguments& arguments,
+                                                            Execution& execution) {
+  softmax_rows<isa::TWINOPS_ISA, false, TWINOPS_ELEMENT>(arguments, execution);
 }
 template <>
-void run_cpu<LogSoftmax, isa::TWINOPS_ISA>(const SoftmaxArguments& arguments,
-                                           Execution& execution) {
-  softmax_rows<isa::TWINOPS_ISA, true>(arguments, execution);
+void run_cpu_of<LogSoftmax, isa::TWINOPS_ISA, TWINOPS_ELEMENT>(const SoftmaxArguments& arguments,
+                                                               Execution& execution) {
+  softmax_rows<isa::TWINOPS_ISA, true, TWINOPS_ELEMENT>(arguments, execution);
 }
 
 }  // namespace twinops

@@ -58,14 +58,15 @@ struct DropoutSink {
 }  // namespace
 
 template <>
-void run_cpu<SoftmaxDropout, isa::TWINOPS_ISA>(const SoftmaxDropoutArguments& a,
-                                               Execution& execution) {
+void run_cpu_of<SoftmaxDropout, isa::TWINOPS_ISA, TWINOPS_ELEMENT>(const SoftmaxDropoutArguments& a,
+                                                                   Execution& execution) {
   using Isa = isa::TWINOPS_ISA;
+  using In = TWINOPS_ELEMENT;
   execution.random_words = a.dropout.random_words;
   const Sequence sequence = a.dropout.random.sequence();
   draw_mask<Isa>(a.dropout, sequence, execution);
   const DropoutWork work = with_drawn_mask(a.dropout);
-  with_type_pair(a.softmax.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+  with_out_type<In>(a.softmax.types, [&]<class Out>(TypeTag<Out>) {
     using Sink = DropoutSink<Out, Isa>;
     const Sink sink{a, {work, sequence}};
     for_each_row(SoftmaxRows<Isa, false, In, Sink>(a.softmax, sink), execution, a.softmax.rows.rows,

@@ -42,12 +42,13 @@ struct DroppedDy {
 }  // namespace
 
 template <>
-void run_cpu<SoftmaxDropoutGrad, isa::TWINOPS_ISA>(const SoftmaxDropoutGradArguments& a,
-                                                   Execution& execution) {
+void run_cpu_of<SoftmaxDropoutGrad, isa::TWINOPS_ISA, TWINOPS_ELEMENT>(
+    const SoftmaxDropoutGradArguments& a, Execution& execution) {
   using Isa = isa::TWINOPS_ISA;
+  using In = TWINOPS_ELEMENT;
   execution.random_words = a.dropout.random_words;
   const Sequence sequence = a.dropout.random.sequence();
-  with_type_pair(a.softmax.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+  with_out_type<In>(a.softmax.types, [&]<class Out>(TypeTag<Out>) {
     using Dy = DroppedDy<In, Isa>;
     const Dy dy{a, {a.dropout, sequence}};
     if (!a.softmax.mask.is_plain())

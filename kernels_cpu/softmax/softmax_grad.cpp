@@ -23,9 +23,9 @@ struct PlainDy {
   TWINOPS_INLINE Row row(std::int64_t, RowView<const In, Isa> dy) const { return {dy}; }
 };
 
-template <class Isa, bool kLog>
+template <class Isa, bool kLog, class In>
 void grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
-  with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+  with_out_type<In>(a.types, [&]<class Out>(TypeTag<Out>) {
     const PlainDy<In, Isa> dy;
     if (!a.mask.is_plain())
       return for_each_row(MaskedGradRows<Isa, kLog, In, Out, PlainDy<In, Isa>>(a, dy), execution,
@@ -44,14 +44,14 @@ void grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
 }  // namespace
 
 template <>
-void run_cpu<SoftmaxGrad, isa::TWINOPS_ISA>(const SoftmaxGradArguments& arguments,
-                                            Execution& execution) {
-  grad_rows<isa::TWINOPS_ISA, false>(arguments, execution);
+void run_cpu_of<SoftmaxGrad, isa::TWINOPS_ISA, TWINOPS_ELEMENT>(
+    const SoftmaxGradArguments& arguments, Execution& execution) {
+  grad_rows<isa::TWINOPS_ISA, false, TWINOPS_ELEMENT>(arguments, execution);
 }
 template <>
-void run_cpu<LogSoftmaxGrad, isa::TWINOPS_ISA>(const SoftmaxGradArguments& arguments,
-                                               Execution& execution) {
-  grad_rows<isa::TWINOPS_ISA, true>(arguments, execution);
+void run_cpu_of<LogSoftmaxGrad, isa::TWINOPS_ISA, TWINOPS_ELEMENT>(
+    const SoftmaxGradArguments& arguments, Execution& execution) {
+  grad_rows<isa::TWINOPS_ISA, true, TWINOPS_ELEMENT>(arguments, execution);
 }
 
 }  // namespace twinops

@@ -4,6 +4,7 @@
 // Where dx can take the contiguous kernel, one pass makes both (bias_grad_kernel.cuh). Otherwise
 // column_sums.cuh reads dx once more, most of it from the cache.
 #include "kernels_cuda/dropout/bias_grad_kernel.cuh"
+#include "operators/dropout_grad.hpp"
 
 namespace twinops {
 
@@ -20,7 +21,7 @@ void run_cuda<BiasDropoutResidualGrad>(const BiasDropoutResidualGrad::Arguments&
     bias_grad_on_cuda(arguments.dropout, s, chunks, workspace.data(), execution);
     return;
   }
-  dropout_on_cuda<false, false>(arguments.dropout, execution);
+  run_cuda<DropoutGrad>(arguments.dropout, execution);
   if (s.sums != nullptr) column_sums_on_cuda(s, chunks, workspace.data(), execution);
 }
 

@@ -9,6 +9,8 @@
 #pragma once
 
 #include "kernels_cuda/rows/lane_layout.cuh"
+#include "kernels_cuda/rows/lane_shapes.hpp"
+#include "operators/types.hpp"
 
 namespace twinops {
 
@@ -258,6 +260,18 @@ __device__ __noinline__ void fill_fragment(T* at, std::int64_t step, int left, i
                                            T value) {
 #pragma unroll 1
   for (int j = lane; j < left; j += G) at[j * step] = value;
+}
+
+// Calls launch(TypeTag<LaneFragment>) with how a row of `length`, up to kFoldChunk, lies in lanes.
+template <Shapes kShapes, int V, bool kUnaligned, std::size_t kLine = 0, class Launch>
+void with_lane_shape(std::int64_t length, Launch&& launch) {
+  constexpr LaneShapes kTable = lane_shapes(kShapes, V, kUnaligned);
+  static_assert(holds_all(kTable, V, kUnaligned, kFoldChunk));
+  constexpr LaneShape kShape = kTable[kLine];
+  if constexpr (kLine + 1 < kTable.size())
+    if (length > most_elements(kShape, V, kUnaligned))
+      return with_lane_shape<kShapes, V, kUnaligned, kLine + 1>(length, launch);
+  launch(TypeTag<LaneFragment<kShape.lanes, kShape.count, V, kUnaligned>>());
 }
 
 }  // namespace twinops

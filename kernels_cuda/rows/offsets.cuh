@@ -93,11 +93,6 @@ __device__ __forceinline__ RowStarts<N> row_starts(const CountedAxes<N, kAxes>& 
   return starts;
 }
 
-// aligned: every row of the operand that is read begins and ends at a multiple of 16 bytes, and
-// every row of the others at a multiple of as many elements. unaligned: rows begin anywhere, but
-// the rows of all operands have the same offset within their vectors. none: elements go one by one.
-enum class Alignment { none, unaligned, aligned };
-
 struct OperandMemory {
   const void* data;
   std::size_t element;  // bytes

@@ -16,12 +16,10 @@
 namespace twinops {
 
 inline constexpr int kShortThreads = 128;
-inline constexpr int kMostBlocksOfRow = 16, kPortableBlocksOfRow = 8;  // of a cluster
+inline constexpr int kPortableBlocksOfRow = 8;  // of a cluster
 
 template <class F>
-inline constexpr int kRowWarps = sizeof(F) == 8 ? 16
-                                                : 32;  // that a multiprocessor has registers for
-
+inline constexpr int kRowWarps = row_warps(sizeof(F));
 static_assert(ClusterScope<float, float>::kMostChunks >= kMostBlocksOfRow * 2 * kRowWarps<float>);
 
 // Whether kernels have clusters, and mbarriers that count bytes.

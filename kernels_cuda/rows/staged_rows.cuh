@@ -10,7 +10,7 @@
 
 #include "kernels_cuda/common/vector_io.cuh"
 #include "kernels_cuda/rows/lane_io.cuh"
-#include "kernels_cuda/rows/lane_shapes.cuh"
+#include "kernels_cuda/rows/lane_shapes.hpp"
 #include "kernels_cuda/rows/plan.cuh"
 #include "operators/softmax_rows.hpp"
 #include "operators/types.hpp"
@@ -174,16 +174,10 @@ class StagedFragment : public RowLane {
   int shift_;
 };
 
-// The longest row that is staged.
-template <Shapes kShapes, class T>
-constexpr int most_staged_elements() {
-  return most_staged(staged_shapes<kShapes, sizeof(T)>().back(), 4 / sizeof(T));
-}
-
 // Calls launch(TypeTag<StagedFragment>) with how a row of `length` lies in lanes.
 template <Shapes kShapes, class T, std::size_t kLine = 0, class Launch>
 void with_staged_shape(int length, Launch&& launch) {
-  constexpr auto kTable = staged_shapes<kShapes, sizeof(T)>();
+  constexpr LaneShapes kTable = staged_shapes(kShapes, sizeof(T));
   constexpr LaneShape kShape = kTable[kLine];
   constexpr LaneShape kShorter = kLine == 0 ? LaneShape{1, 0} : kTable[kLine - (kLine > 0)];
   constexpr int kFilled = kShorter.lanes * kShorter.count / kShape.lanes;

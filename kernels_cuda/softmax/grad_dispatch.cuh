@@ -1,8 +1,9 @@
-// Chooses the kernel of softmax_grad and log_softmax_grad for a call, by the length of its rows and
-// where they lie. The limits were measured: docs/lab/softmax-grad-kernels.md.
+// Launches the kernel of softmax_grad and log_softmax_grad that softmax/choice.hpp names for a
+// call's rows.
 #pragma once
 
 #include "kernels_cuda/kernel.hpp"
+#include "kernels_cuda/softmax/choice.hpp"
 #include "kernels_cuda/softmax/grad_block_kernel.cuh"
 #include "kernels_cuda/softmax/grad_grid_kernel.cuh"
 #include "kernels_cuda/softmax/grad_pair_kernel.cuh"
@@ -12,14 +13,12 @@
 
 namespace twinops {
 
-// Short unaligned rows by way of shared memory; false if they are too long for that, or do not lie
-// side by side. What is read and written is aligned alike.
+// Short unaligned rows by way of shared memory; false if they do not lie side by side. What is read
+// and written is aligned alike.
 template <bool kLog, class In>
 bool launch_staged_grad(const GradParams<In, In>& params, Execution& execution) {
   constexpr int kBytes = 10 * 1024;  // of y and of dy, of a block
-  if (params.rows.length > most_staged_elements<Shapes::backward, In>() ||
-      !can_be_staged<In>(params.rows))
-    return false;
+  if (!can_be_staged<In>(params.rows)) return false;
   with_staged_shape<Shapes::backward, In>(
       static_cast<int>(params.rows.length), [&]<class S>(TypeTag<S>) {
         launch_staged_rows<S>(grad_staged_kernel<kLog, In, S>, params, 2, kBytes, execution);
@@ -78,28 +77,6 @@ bool launch_grad_cluster_pairs(const GradParams<In, Out>& params, const ChunkPla
                                   execution);
 }
 
-// The grid kernel; false if it cannot take the rows. Not for float32's softmax_grad: a
-// multiprocessor's shared memory holds too few of its chunks.
-template <bool kLog, class S, class In, class Out>
-bool launch_grid_grad(const GradParams<In, Out>& params, Execution& execution) {
-  if constexpr (kLog || sizeof(In) == 2)
-    return launch_round_robin<GridGradSmemLayout<kLog, In, S>>(
-        params, grad_grid_kernel<kLog, In, Out, S>, execution);
-  else
-    return false;
-}
-
-// Chunks of a row up to which clusters do as well as the grid kernel
-// (docs/lab/softmax-grad-kernels.md#where-clusters-end).
-template <bool kLog, bool kUnaligned, class In>
-inline constexpr std::int64_t kMostOfClusters = kUnaligned
-                                                    ? (kLog || std::is_same_v<In, float16> ? 80
-                                                       : sizeof(In) == 2                   ? 96
-                                                                                           : 256)
-                                                    : (kLog              ? 256
-                                                       : sizeof(In) == 2 ? 384
-                                                                         : 320);
-
 template <bool kLog, class In, class Out, class S, class Params>
 void launch_two_pass_grad(const Params& params, Execution& execution) {
   constexpr std::size_t kFixed = sizeof(TwoPassGradSmem<compute_t<In>>);
@@ -126,64 +103,76 @@ void launch_general_grad(const SoftmaxGradArguments& a, Execution& execution) {
     launch_two_pass_grad<kLog, In, Out, S>(params, execution);
 }
 
-// Launches the kernels for vectors of V elements. a: what params are made of.
-template <bool kLog, int V, bool kUnaligned, class In, class Out>
-void launch_grad(const SoftmaxGradArguments& a, const GradParams<In, Out>& params,
-                 Execution& execution) {
+// Launches the kernel of a line of softmax_grad_paths() for vectors of V elements (V = 1: element
+// by element); false if the device has no room for it, or the rows do not lie as it needs them. a:
+// what params are made of.
+template <bool kLog, int V, bool kUnaligned, Path kPath, Shapes kShapes, class In, class Out>
+bool launch_grad_path(const SoftmaxGradArguments& a, const GradParams<In, Out>& params,
+                      Execution& execution) {
   using S = ChunkFragment<V, kUnaligned>;
   constexpr bool kSameType = std::is_same_v<In, Out>;
-  if constexpr (V >= 4 && kUnaligned && kSameType)
-    if (launch_staged_grad<kLog>(params, execution)) return;
-  if (params.rows.length <= kFoldChunk) {
-    constexpr Shapes kShapes = kSameType ? Shapes::backward : Shapes::coarse;
-    constexpr bool kAnywhere = kUnaligned || !kSameType;
-    return with_lane_shape<kShapes, V, kAnywhere>(
-        params.rows.length, [&]<class Short>(TypeTag<Short>) {
-          launch_grad_warp<kLog, In, Out, Short>(params, execution);
-        });
-  }
-  constexpr int kWarps = kGradWarps<In, V>;
-  const std::int64_t length = params.rows.length;
-  const int device = execution.device.index;
-  // Blocks of 11 to 15 warps of float32 are alone on a multiprocessor. Clusters of smaller blocks
-  // do better for unaligned rows (docs/lab/softmax-grad-kernels.md#blocks).
-  const bool small = sizeof(In) == 4 && kUnaligned && length <= 15 * kFoldChunk;
+  constexpr int kWarps = grad_warps(sizeof(In));
+  static_assert(V == 1 || kWarps == kGradWarps<In, V>);
   constexpr ClusterWarps kOfBlock = sizeof(In) == 2   ? ClusterWarps{4, 6}
                                     : sizeof(In) == 4 ? ClusterWarps{3, 5}
                                                       : ClusterWarps{4, 4};
+  const std::int64_t length = params.rows.length;
+  const int device = execution.device.index;
   ChunkPlan plan{};
-  if constexpr (kSameType)  // other types go to clusters at once
-    if (plan_block(length, small ? 10 : std::min(kWarps, 16), plan))
-      return launch_grad_block<kLog, S>(params, plan, execution);
-  if constexpr (kSameType && sizeof(In) < 8)
-    if (length > kMostOfClusters<kLog, kUnaligned, In> * kFoldChunk &&
-        launch_grid_grad<kLog, S>(params, execution))
-      return;
-  // Two chunks a warp where clusters of small blocks do not hold the row with one
-  // (docs/lab/softmax-grad-kernels.md#two-chunks-a-warp).
-  if constexpr (kSameType)
-    if (length > 128 * kFoldChunk && plan_cluster(length, 2, kOfBlock, kWarps, device, plan) &&
-        launch_grad_cluster_pairs<kLog, S>(params, plan, execution))
-      return;
-  if (plan_cluster(length, 1, kOfBlock, kWarps, device, plan) &&
-      launch_grad_cluster<kLog, S>(params, plan, execution))
-    return;
-  if constexpr (kSameType) {
-    if (plan_block(length, kWarps, plan))
-      return launch_grad_block<kLog, S>(params, plan, execution);
-    launch_two_pass_grad<kLog, In, Out, ChunkFragment<V, true>>(params, execution);
+  if constexpr (kPath == Path::staged) {
+    return launch_staged_grad<kLog>(params, execution);
+  } else if constexpr (kPath == Path::warp) {
+    if constexpr (V == 1)
+      launch_general_grad<kLog, In, Out>(a, execution);
+    else
+      with_lane_shape<kShapes, V, kUnaligned || kShapes == Shapes::coarse>(
+          length, [&]<class Short>(TypeTag<Short>) {
+            launch_grad_warp<kLog, In, Out, Short>(params, execution);
+          });
+    return true;
+  } else if constexpr (kPath == Path::block) {
+    if (!plan_block(length, kWarps, plan)) return false;
+    launch_grad_block<kLog, S>(params, plan, execution);
+    return true;
+  } else if constexpr (kPath == Path::grid) {
+    return launch_round_robin<GridGradSmemLayout<kLog, In, S>>(
+        params, grad_grid_kernel<kLog, In, Out, S>, execution);
+  } else if constexpr (kPath == Path::cluster_pairs) {
+    return plan_cluster(length, 2, kOfBlock, kWarps, device, plan) &&
+           launch_grad_cluster_pairs<kLog, S>(params, plan, execution);
+  } else if constexpr (kPath == Path::cluster) {
+    return plan_cluster(length, 1, kOfBlock, kWarps, device, plan) &&
+           launch_grad_cluster<kLog, S>(params, plan, execution);
   } else {
-    launch_general_grad<kLog, In, Out>(a, execution);
+    static_assert(kPath == Path::two_pass);
+    if constexpr (kSameType && V != 1)
+      launch_two_pass_grad<kLog, In, Out, ChunkFragment<V, true>>(params, execution);
+    else
+      launch_general_grad<kLog, In, Out>(a, execution);
+    return true;
   }
 }
 
+// Launches the first line that takes the rows.
+template <bool kLog, Alignment kAlignment, class In, class Out>
+void launch_grad(const SoftmaxGradArguments& a, const GradParams<In, Out>& params,
+                 Execution& execution) {
+  static constexpr RowTypes kTypes{kTypeOf<In>, kTypeOf<Out>, kAlignment};
+  static constexpr PathTable kTable = softmax_grad_paths(kLog, kTypes);
+  take_path<kTable.size()>([&]<int kLine>() {
+    constexpr PathLine kIt = kTable[kLine];
+    return kIt.takes(params.rows.length, kSimpleRows) &&
+           launch_grad_path<kLog, kTypes.vector(), kTypes.unaligned(), kIt.path, kIt.shapes>(
+               a, params, execution);
+  });
+}
+
 // Takes rows along up to kKernelAxes axes.
-template <bool kLog>
+template <bool kLog, class In>
 void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
   if (a.rows.rows == 0 || a.rows.length == 0) return;
   const CurrentDevice current(execution.device.index);
-  with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
-    constexpr int V = 16 / sizeof(In);
+  with_out_type<In>(a.types, [&]<class Out>(TypeTag<Out>) {
     const GradParams<In, Out> params{static_cast<const In*>(a.y),
                                      static_cast<const In*>(a.dy),
                                      end_of_rows<In>(a.rows, kY, a.y),
@@ -194,10 +183,11 @@ void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
     const Alignment alignment =
         alignment_of(a.rows, {{a.dx, sizeof(Out)}, {a.y, sizeof(In)}, {a.dy, sizeof(In)}}, kY);
     if (alignment == Alignment::none || !a.mask.is_plain())
-      return launch_general_grad<kLog, In, Out>(a, execution);
-    if constexpr (sizeof(In) < 8 && sizeof(In) <= sizeof(Out))  // others: one set for both
-      if (alignment == Alignment::aligned) return launch_grad<kLog, V, false>(a, params, execution);
-    launch_grad<kLog, V, true>(a, params, execution);
+      return launch_grad<kLog, Alignment::none>(a, params, execution);
+    if constexpr (has_aligned_kernels(kTypeOf<In>, kTypeOf<Out>))
+      if (alignment == Alignment::aligned)
+        return launch_grad<kLog, Alignment::aligned>(a, params, execution);
+    launch_grad<kLog, Alignment::unaligned>(a, params, execution);
   });
 }
 

@@ -3,7 +3,7 @@
 // a fold over registers, then lanes.
 #pragma once
 
-#include "kernels_cuda/rows/lane_shapes.cuh"
+#include "kernels_cuda/rows/lane_shapes.hpp"
 #include "kernels_cuda/rows/offsets.cuh"
 #include "kernels_cuda/softmax/softmax_grad_op.cuh"
 

@@ -4,9 +4,11 @@
 namespace twinops {
 
 template <>
-void run_cuda<LogSoftmax>(const SoftmaxArguments& arguments, Execution& execution) {
+void run_cuda_of<LogSoftmax, TWINOPS_ELEMENT>(const SoftmaxArguments& arguments,
+                                              Execution& execution) {
   split_axes<kKernelAxes>(arguments, [&](const SoftmaxArguments& part) {
-    if (!run_softmax_strided(true, part, execution)) run_softmax<true>(part, execution);
+    if (!run_softmax_strided<TWINOPS_ELEMENT>(true, part, execution))
+      run_softmax<true, TWINOPS_ELEMENT>(part, execution);
   });
 }
 

@@ -4,9 +4,11 @@
 namespace twinops {
 
 template <>
-void run_cuda<LogSoftmaxGrad>(const SoftmaxGradArguments& arguments, Execution& execution) {
+void run_cuda_of<LogSoftmaxGrad, TWINOPS_ELEMENT>(const SoftmaxGradArguments& arguments,
+                                                  Execution& execution) {
   split_axes<kKernelAxes>(arguments, [&](const SoftmaxGradArguments& part) {
-    if (!run_softmax_grad_strided(true, part, execution)) run_softmax_grad<true>(part, execution);
+    if (!run_softmax_grad_strided<TWINOPS_ELEMENT>(true, part, execution))
+      run_softmax_grad<true, TWINOPS_ELEMENT>(part, execution);
   });
 }
 

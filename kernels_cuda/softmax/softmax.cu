@@ -4,9 +4,11 @@
 namespace twinops {
 
 template <>
-void run_cuda<Softmax>(const SoftmaxArguments& arguments, Execution& execution) {
+void run_cuda_of<Softmax, TWINOPS_ELEMENT>(const SoftmaxArguments& arguments,
+                                           Execution& execution) {
   split_axes<kKernelAxes>(arguments, [&](const SoftmaxArguments& part) {
-    if (!run_softmax_strided(false, part, execution)) run_softmax<false>(part, execution);
+    if (!run_softmax_strided<TWINOPS_ELEMENT>(false, part, execution))
+      run_softmax<false, TWINOPS_ELEMENT>(part, execution);
   });
 }
 

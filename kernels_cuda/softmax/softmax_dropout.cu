@@ -59,7 +59,7 @@ bool launch_at_once(const SoftmaxDropoutArguments& a, Execution& execution) {
   if (length > Params::kMostWarps * kFoldChunk) return false;
   const CurrentDevice current(execution.device.index);
   const Params params = dropout_params<T>(a);
-  length <= kFoldChunk ? launch_warp_rows<false, V, false>(params, execution)
+  length <= kFoldChunk ? launch_warp_rows<false, Shapes::masked, V, false>(params, execution)
                        : launch_block<false, ChunkFragment<V, false>>(params, execution);
   execution.random_words = a.dropout.random_words;
   return true;

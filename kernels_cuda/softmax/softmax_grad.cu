@@ -4,9 +4,11 @@
 namespace twinops {
 
 template <>
-void run_cuda<SoftmaxGrad>(const SoftmaxGradArguments& arguments, Execution& execution) {
+void run_cuda_of<SoftmaxGrad, TWINOPS_ELEMENT>(const SoftmaxGradArguments& arguments,
+                                               Execution& execution) {
   split_axes<kKernelAxes>(arguments, [&](const SoftmaxGradArguments& part) {
-    if (!run_softmax_grad_strided(false, part, execution)) run_softmax_grad<false>(part, execution);
+    if (!run_softmax_grad_strided<TWINOPS_ELEMENT>(false, part, execution))
+      run_softmax_grad<false, TWINOPS_ELEMENT>(part, execution);
   });
 }
 

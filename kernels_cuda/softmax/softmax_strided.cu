@@ -83,19 +83,15 @@ bool launch_type(const SoftmaxArguments& a, Execution& execution) {
   }
 }
 
-template <class T>
-bool launch(bool log, const SoftmaxArguments& a, Execution& execution) {
-  return log ? launch_type<true, T>(a, execution) : launch_type<false, T>(a, execution);
-}
-
 }  // namespace
 
-bool run_softmax_strided(bool log, const SoftmaxArguments& a, Execution& execution) {
+template <>
+bool run_softmax_strided<TWINOPS_ELEMENT>(bool log, const SoftmaxArguments& a,
+                                          Execution& execution) {
   if (!a.is_plain() || !is_strided_call(a.rows, a.types)) return false;
   const CurrentDevice current(execution.device.index);
-  bool done = false;
-  with_floating_type(a.types.in, [&]<class T>(TypeTag<T>) { done = launch<T>(log, a, execution); });
-  return done;
+  return log ? launch_type<true, TWINOPS_ELEMENT>(a, execution)
+             : launch_type<false, TWINOPS_ELEMENT>(a, execution);
 }
 
 }  // namespace twinops

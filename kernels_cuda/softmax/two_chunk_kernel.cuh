@@ -7,7 +7,7 @@
 // docs/lab/softmax-warp-kernel.md#rows-of-two-chunks.
 #pragma once
 
-#include "kernels_cuda/rows/lane_shapes.cuh"
+#include "kernels_cuda/rows/lane_shapes.hpp"
 #include "kernels_cuda/rows/remainder.cuh"
 #include "kernels_cuda/softmax/softmax_op.cuh"
 

@@ -3,7 +3,7 @@
 // registers, then lanes. What was measured: docs/lab/softmax-warp-kernel.md.
 #pragma once
 
-#include "kernels_cuda/rows/lane_shapes.cuh"
+#include "kernels_cuda/rows/lane_shapes.hpp"
 #include "kernels_cuda/softmax/softmax_op.cuh"
 
 namespace twinops {

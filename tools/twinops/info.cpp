@@ -1,4 +1,4 @@
-// twinops info and twinops explain.
+// twinops info.
 #include <cstdio>
 
 #include "tools/twinops/command.hpp"
@@ -92,16 +92,6 @@ int info(const Arguments& arguments) {
   std::printf("\noperators: %zu, each with a kernel in every row\n", twinops_operator_count());
   for (std::size_t i = 0; i < twinops_operator_count(); ++i)
     print_operator(*twinops_operator_at(i));
-  return 0;
-}
-
-int explain(const Arguments& arguments) {
-  expect_none(arguments);
-  std::printf("tensors on cpu\n%s", twinops::explain(twinops::kHost).c_str());
-  for (std::size_t i = 0; i < twinops_device_count(); ++i) {
-    const DLDevice device{kDLCUDA, static_cast<int>(i)};
-    std::printf("\ntensors on cuda:%zu\n%s", i, twinops::explain(device).c_str());
-  }
   return 0;
 }
 

@@ -9,7 +9,9 @@ namespace {
 constexpr const char* kUsage = R"(usage: twinops COMMAND [options]
 
   info         devices, kernel rows, and operators with their arguments and attributes
-  explain      which kernel row a call takes on each device, and why each better one is passed over
+  explain      which kernel row a call takes on each device, and why each better one is passed over;
+               explain --op softmax --shape 64x50257 --dtype bfloat16 [--out-dtype float32] [--masked]:
+               which CUDA kernel takes rows of this shape, and the limits of all of them
   crosscheck   prove that all kernel rows of this machine give the same bits (--help: its options)
   --version    print the version
 )";

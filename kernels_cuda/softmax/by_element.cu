@@ -1,0 +1,33 @@
+// softmax and its siblings by the type of what they read: their kernels are compiled once for each.
+#include "kernels_cuda/kernel.hpp"
+#include "operators/softmax.hpp"
+#include "operators/softmax_grad.hpp"
+
+namespace twinops {
+namespace {
+
+template <class Op>
+void run_by_element(const typename Op::Arguments& a, Execution& execution) {
+  with_floating_type(a.types.in, [&]<class In>(TypeTag<In>) { run_cuda_of<Op, In>(a, execution); });
+}
+
+}  // namespace
+
+template <>
+void run_cuda<Softmax>(const SoftmaxArguments& a, Execution& execution) {
+  run_by_element<Softmax>(a, execution);
+}
+template <>
+void run_cuda<LogSoftmax>(const SoftmaxArguments& a, Execution& execution) {
+  run_by_element<LogSoftmax>(a, execution);
+}
+template <>
+void run_cuda<SoftmaxGrad>(const SoftmaxGradArguments& a, Execution& execution) {
+  run_by_element<SoftmaxGrad>(a, execution);
+}
+template <>
+void run_cuda<LogSoftmaxGrad>(const SoftmaxGradArguments& a, Execution& execution) {
+  run_by_element<LogSoftmaxGrad>(a, execution);
+}
+
+}  // namespace twinops
