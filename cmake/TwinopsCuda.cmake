@@ -2,7 +2,9 @@
 # libtwinops.so serves machines with a GPU, without one, and without a driver.
 set(TWINOPS_HAS_CUDA OFF)
 
-# The compute capabilities of this machine's GPUs that nvcc has code for, as "80;90"; empty without.
+# The compute capabilities of this machine's GPUs that nvcc has code for, as "80-real;90-real"; empty
+# without. As by CMake's own `native`, machine code alone: these GPUs need no PTX, which takes more room
+# than the machine code of an architecture (docs/lab/softmax-kernel-budget.md#megabytes).
 function(twinops_own_architectures result)
   set(${result} "" PARENT_SCOPE)
   find_program(TWINOPS_NVIDIA_SMI nvidia-smi)
@@ -24,14 +26,15 @@ function(twinops_own_architectures result)
   set(own "")
   foreach(architecture IN LISTS found)
     if(architecture IN_LIST known)
-      list(APPEND own ${architecture})
+      list(APPEND own ${architecture}-real)
     endif()
   endforeach()
   list(SORT own COMPARE NATURAL)
   set(${result} "${own}" PARENT_SCOPE)
 endfunction()
 
-# "80-real;90" -> "machine code for compute capability 8.0, 9.0 and PTX of 9.0 for newer GPUs"
+# "80-real;90" -> "machine code for compute capability 8.0, 9.0 and PTX of 9.0 for newer GPUs";
+# "90-real" -> "machine code for compute capability 9.0 and no PTX for newer GPUs"
 function(twinops_describe_architectures result)
   if(ARGN MATCHES "all|native")  # CMake's own words
     set(${result} "code for ${ARGN}" PARENT_SCOPE)
@@ -56,6 +59,8 @@ function(twinops_describe_architectures result)
   endif()
   if(ptx)
     list(APPEND text "PTX of ${ptx} for newer GPUs")
+  else()
+    list(APPEND text "no PTX for newer GPUs")
   endif()
   list(JOIN text " and " text)
   set(${result} "${text}" PARENT_SCOPE)
