@@ -119,14 +119,23 @@ TEST(DeviceNan, IsCanonicalForEveryFloat) {
   expect_no_bad_float(canonical_every_float);
 }
 
-// The least float whose inverse as a loss scale is not what a division of doubles gives.
+// Whether `inverse` is what a division gives, or a NaN in place of what is no normal number.
+template <class F>
+__device__ bool is_inverse(F inverse, F divided, F least_normal) {
+  if (inverse == inverse) return to_bits(inverse) == to_bits(divided);
+  return !(abs(divided) >= least_normal);
+}
+// The least float whose inverse as a loss scale is not that, or is another than the double's.
 __global__ void inverse_of_every_float(unsigned long long* first_bad) {
   for (std::uint64_t u = first_index(); u < std::uint64_t{1} << 32; u += index_step()) {
     const auto x = bit_cast<float>(static_cast<std::uint32_t>(u));
-    const double inverse = __drcp_rn(static_cast<double>(x));
-    if (to_bits(canonical(inverse_scale<float16>(x))) !=
-            to_bits(canonical(__double2float_rn(inverse))) ||
-        to_bits(canonical(inverse_scale<double>(x))) != to_bits(canonical(inverse)))
+    const double wide = x, divided = __drcp_rn(wide);
+    const float inverse = inverse_scale<float16>(x);
+    if (!is_inverse(inverse, __double2float_rn(divided), 0x1p-126f) ||
+        !is_inverse(inverse_scale<double>(x), divided, 0x1p-1022) ||
+        to_bits(canonical(inverse)) != to_bits(canonical(inverse_scale<float16>(wide))) ||
+        to_bits(canonical(inverse_scale<double>(x))) !=
+            to_bits(canonical(inverse_scale<double>(wide))))
       atomicMin(first_bad, static_cast<unsigned long long>(u));
   }
 }
