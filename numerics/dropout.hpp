@@ -27,6 +27,14 @@ constexpr std::uint64_t first_failure(int bits, Test test) {
   return low;
 }
 
+// The words with uniform(word) < keep, where uniform is cuRAND's; the uniform number is a float,
+// the comparison one of F, which is float or double. 0 < keep.
+template <class F>
+constexpr KeepRange words_below(F keep) {
+  return {0, static_cast<std::uint32_t>(first_failure(
+                 32, [keep](std::uint32_t word) { return F(curand_uniform(word)) < keep; }))};
+}
+
 // The words with uniform(word) < 1 - p, where uniform is cuRAND's; with Triton's layout, those with
 // uniform(word) > p, where uniform is Triton's. 0 < p < 1. Both uniforms are monotone (Triton's in
 // the folded word), so the ranges are exact: no kernel converts a word to float.
@@ -36,23 +44,22 @@ constexpr KeepRange keep_range(RandomLayout layout, float p) {
         first_failure(31, [p](std::uint32_t folded) { return !(triton_uniform(folded) > p); }));
     return {least, 0u - 2 * least};  // least >= 1: the folded word 0 gives 0, which is not above p
   }
-  const float keep = 1.0f - p;
-  return {0, static_cast<std::uint32_t>(first_failure(
-                 32, [keep](std::uint32_t word) { return curand_uniform(word) < keep; }))};
+  return words_below(1.0f - p);
 }
 
 static_assert(keep_range(RandomLayout::contiguous, 0.5f).count == 0x7fffffc0u);
 static_assert(keep_range(RandomLayout::contiguous, 0.1f).count == 0xe6666580u);
 
 // The probability of keeping an element and what a kept one is multiplied with, of the compute
-// type, to which p is rounded first. (Which words keep is decided in float for every type.)
+// type, to which p is rounded first; in layout torch, as in PyTorch, 1 - p is. (In the other
+// layouts which words keep is decided in float for every type.)
 template <class F>
-constexpr F keep_probability(double p) {
-  return F(1) - static_cast<F>(p);
+constexpr F keep_probability(RandomLayout layout, double p) {
+  return layout == RandomLayout::torch ? static_cast<F>(1.0 - p) : F(1) - static_cast<F>(p);
 }
 template <class F>
-constexpr F keep_scale(double p) {
-  return F(1) / keep_probability<F>(p);
+constexpr F keep_scale(RandomLayout layout, double p) {
+  return F(1) / keep_probability<F>(layout, p);
 }
 
 // The value of an element: scaled if it is kept, else +0 whatever x is. V: float, double or a

@@ -11,7 +11,17 @@ namespace twinops {
 //   strided     group e / 4 takes subsequence (e / 4) mod T, block (e / 4) / T: many threads of
 //               cuRAND that take turns; T = 65536 is the order of cuRAND's host API
 //   triton      element e takes word 0 of block e: tl.rand(seed, e)
-enum class RandomLayout : std::uint8_t { contiguous, strided, triton };
+//   torch       element e is one of `vector` that thread (e / vector) mod T takes at once, in its
+//               turn (e / vector) / T; each thread has a subsequence, and a turn takes whole
+//               blocks. With vectors of one, four turns share a block: PyTorch's fused dropout
+enum class RandomLayout : std::uint8_t { contiguous, strided, triton, torch };
+
+// A layout and its numbers.
+struct WordOrder {
+  RandomLayout layout;
+  std::uint8_t vector;   // of layout torch: 1, 2, 4 or 8 elements
+  std::uint64_t period;  // of the layouts strided and torch: the subsequences that take turns
+};
 
 // The state that a call draws from.
 struct Sequence {
@@ -24,15 +34,27 @@ struct WordPlace {
   std::uint32_t word;
 };
 
-TWINOPS_INLINE constexpr WordPlace place_of(RandomLayout layout, std::uint64_t period,
-                                            const Sequence& s, std::uint64_t e) {
+TWINOPS_INLINE constexpr WordPlace place_in_torch(const WordOrder& order, const Sequence& s,
+                                                  std::uint64_t e) {
+  const std::uint64_t vector = e / order.vector, thread = s.subsequence + vector % order.period;
+  const std::uint64_t turn = vector / order.period;
+  if (order.vector == 1) return {thread, s.block + turn / 4, static_cast<std::uint32_t>(turn % 4)};
+  const auto element = static_cast<std::uint32_t>(e % order.vector);
+  const std::uint64_t blocks = order.vector == 8 ? 2 : 1;  // of a turn
+  return {thread, s.block + turn * blocks + element / 4, element % 4};
+}
+
+TWINOPS_INLINE constexpr WordPlace place_of(const WordOrder& order, const Sequence& s,
+                                            std::uint64_t e) {
   const std::uint64_t group = e / 4;
   const auto word = static_cast<std::uint32_t>(e % 4);
-  switch (layout) {
+  switch (order.layout) {
     case RandomLayout::contiguous:
       return {s.subsequence, s.block + group, word};
     case RandomLayout::strided:
-      return {s.subsequence + group % period, s.block + group / period, word};
+      return {s.subsequence + group % order.period, s.block + group / order.period, word};
+    case RandomLayout::torch:
+      return place_in_torch(order, s, e);
     default:
       return {s.subsequence, s.block + e, 0};
   }
@@ -46,19 +68,18 @@ TWINOPS_INLINE constexpr std::uint32_t pick(const PhiloxBlock<std::uint32_t>& b,
 }
 
 // The word of element e.
-TWINOPS_INLINE constexpr std::uint32_t word_of(RandomLayout layout, std::uint64_t period,
-                                               const Sequence& s, std::uint64_t e) {
-  const WordPlace at = place_of(layout, period, s, e);
+TWINOPS_INLINE constexpr std::uint32_t word_of(const WordOrder& order, const Sequence& s,
+                                               std::uint64_t e) {
+  const WordPlace at = place_of(order, s, e);
   return pick(philox_block(s.seed, at.subsequence, at.block), at.word);
 }
 
 // Draws word after word, and computes a block only when the one before was another.
 class WordReader {
  public:
-  TWINOPS_INLINE constexpr WordReader(RandomLayout layout, std::uint64_t period)
-      : layout_(layout), period_(period) {}
+  TWINOPS_INLINE constexpr explicit WordReader(const WordOrder& order) : order_(order) {}
   TWINOPS_INLINE constexpr std::uint32_t word(const Sequence& s, std::uint64_t e) {
-    const WordPlace at = place_of(layout_, period_, s, e);
+    const WordPlace at = place_of(order_, s, e);
     if (!drawn_ || at.block != at_.block || at.subsequence != at_.subsequence || s.seed != seed_) {
       block_ = philox_block(s.seed, at.subsequence, at.block);
       at_ = at;
@@ -69,8 +90,7 @@ class WordReader {
   }
 
  private:
-  RandomLayout layout_;
-  std::uint64_t period_;
+  WordOrder order_;
   bool drawn_ = false;
   std::uint64_t seed_ = 0;
   WordPlace at_{};

@@ -67,11 +67,18 @@ void read_mask(const Call& call, const DropoutNames& names, const Tensor& x, Dro
   }
 }
 
-// drops_all: no element is kept, and none scaled.
+// The threshold and the scale, of compute type F. drops_all: no element is kept, and none scaled.
 template <class F>
-double scale_of(double p, bool drops_all, bool upscale, bool training) {
-  if (training) return upscale && !drops_all ? keep_scale<F>(p) : F(1);
-  return upscale ? F(1) : keep_probability<F>(p);
+void read_keep(DropoutWork& work, double p, bool drops_all, bool upscale, bool training) {
+  const RandomLayout layout = work.random.layout;
+  const F keep = keep_probability<F>(layout, p);
+  if (work.source == DropoutWork::Source::draw)
+    work.keep = layout == RandomLayout::torch ? words_below(keep)
+                                              : keep_range(layout, static_cast<float>(p));
+  if (training)
+    work.scale = upscale && !drops_all ? keep_scale<F>(layout, p) : F(1);
+  else
+    work.scale = upscale ? F(1) : keep;
 }
 
 // Which elements are kept, and the scale.
@@ -81,21 +88,20 @@ void read_probability(const Call& call, DropoutWork& work) {
     call.refuse(std::string(call.info().name) + ": p",
                 "expected a probability in [0, 1]; got " + describe(asked));
   using Source = DropoutWork::Source;
-  const auto p = static_cast<float>(asked);
+  const double p = work.random.layout == RandomLayout::torch ? asked : static_cast<float>(asked);
   const bool training = call.flag("training"), upscale = call.text("mode") == "upscale_in_train";
   if (!training)
     work.source = Source::all;
-  else if (p == 1.0f)
+  else if (p == 1)
     work.source = Source::none;
-  else if (work.source == Source::all && p != 0.0f)  // no mask is given
+  else if (work.source == Source::all && p != 0)  // no mask is given
     work.source = Source::draw;
-  if (work.source == Source::draw) {
-    work.keep = keep_range(work.random.layout, p);
-    work.random_words = work.random.words;
-  }
-  const bool drops_all = p == 1.0f;
-  work.scale = work.type == Type::float64 ? scale_of<double>(asked, drops_all, upscale, training)
-                                          : scale_of<float>(asked, drops_all, upscale, training);
+  if (work.source == Source::draw) work.random_words = work.random.words;
+  const bool drops_all = p == 1;
+  if (work.type == Type::float64)
+    read_keep<double>(work, asked, drops_all, upscale, training);
+  else
+    read_keep<float>(work, asked, drops_all, upscale, training);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ struct DropoutTarget {
 DropoutWork read_dropout_work(const Call& call, const DropoutNames& names, const Tensor& x,
                               const DropoutTarget& y);
 
-inline constexpr std::array<AttributeInfo, 12> kDropoutAttributes = join(
+inline constexpr std::array<AttributeInfo, 13> kDropoutAttributes = join(
     std::array<AttributeInfo, 3>{{
         {"p", AttributeValue::of(0.5), nullptr,
          "The probability of dropping an element, in [0, 1]; rounded to float."},

@@ -1,10 +1,13 @@
 #include "operators/random.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 
 namespace twinops {
 namespace {
+
+constexpr std::uint64_t kTorchThreads = 256;  // of a block of PyTorch's dropout
 
 std::string where(const Call& call, const char* attribute) {
   return std::string(call.info().name) + ": " + attribute;
@@ -126,7 +129,17 @@ std::uint64_t number_draws(const Call& call, const Shard& shard, const SharedAxe
   return static_cast<std::uint64_t>(last);
 }
 
+// What of layout torch depends on the whole tensor, as PyTorch's launch does: how many blocks of
+// 256 threads there are, and the largest vector that divides the elements.
+void fit_torch(RandomArguments& r, std::uint64_t draws) {
+  if (r.layout != RandomLayout::torch) return;
+  const std::uint64_t needed = (draws + kTorchThreads - 1) / kTorchThreads * kTorchThreads;
+  r.period = std::min(r.period, std::max(needed, kTorchThreads));
+  while (draws % r.vector != 0) r.vector /= 2;
+}
+
 std::uint64_t reserved_words(const RandomArguments& r, std::uint64_t draws) {
+  if (r.layout == RandomLayout::torch) return draws == 0 ? 0 : ((draws - 1) / 4 / r.period + 1) * 4;
   const std::uint64_t blocks = (draws + 3) / 4;
   if (r.layout == RandomLayout::contiguous) return 4 * blocks;
   if (r.layout == RandomLayout::triton) return 0;  // the next call takes another seed
@@ -151,15 +164,30 @@ void read_start(const Call& call, RandomArguments& r) {
     call.refuse(call.where("seed_tensor"), "the attribute seed is given too");
 }
 
-void read_attributes(const Call& call, RandomArguments& r) {
+// The vector of layout torch: PyTorch's are of 16 bytes unless the attribute says less.
+std::uint8_t read_vector(const Call& call, const Tensor& tensor) {
+  const std::int64_t vector = call.integer("vector");
+  if (vector == 0) return static_cast<std::uint8_t>(16 / size_of(tensor.type));
+  if (vector < 0 || vector > 8 || !std::has_single_bit(static_cast<std::uint64_t>(vector)))
+    call.refuse(where(call, "vector"), "expected 0, 1, 2, 4 or 8; got " + std::to_string(vector));
+  return static_cast<std::uint8_t>(vector);
+}
+
+void read_attributes(const Call& call, const Tensor& tensor, RandomArguments& r) {
   const std::string_view layout = call.text("layout");
   r.layout = layout == "strided"  ? RandomLayout::strided
              : layout == "triton" ? RandomLayout::triton
+             : layout == "torch"  ? RandomLayout::torch
                                   : RandomLayout::contiguous;
+  r.vector = read_vector(call, tensor);
   if (call.integer("period") < 1)
     call.refuse(where(call, "period"),
                 "expected 1 or more; got " + std::to_string(call.integer("period")));
   r.period = static_cast<std::uint64_t>(call.integer("period"));
+  if (r.layout == RandomLayout::torch && r.period % kTorchThreads != 0)
+    call.refuse(where(call, "period"),
+                "expected a multiple of 256, a block's threads, in layout torch; got " +
+                    std::to_string(r.period));
   read_start(call, r);
   if (r.layout == RandomLayout::triton &&
       (r.offset != 0 || r.subsequence != 0 || r.offset_tensor != nullptr))
@@ -173,11 +201,12 @@ RandomArguments read_random(const Call& call, const Tensor& tensor, DrawStrides&
   strides.draw.assign(tensor.rank, 0);
   strides.row.assign(tensor.rank, 0);
   RandomArguments r{};
-  read_attributes(call, r);
+  read_attributes(call, tensor, r);
   r.seeds = read_seeds(call, tensor, strides);
   const Shard shard = read_shard(call, tensor);
   const SharedAxes shared = read_shared_axes(call, tensor.rank);
   const std::uint64_t draws = number_draws(call, shard, shared, r.seeds != nullptr, r, strides);
+  fit_torch(r, draws);
   // Of the whole: who holds nothing of it moves on with the others.
   r.words = shard.whole_is_empty() ? 0 : reserved_words(r, draws);
   r.consecutive = r.seeds == nullptr;
@@ -193,6 +222,7 @@ RandomArguments read_random(const Call& call, const Tensor& tensor, DrawStrides&
 RandomArguments read_sequence(const Call& call, std::int64_t draws) {
   RandomArguments r{};
   r.layout = RandomLayout::contiguous;
+  r.vector = 1;
   r.period = 1;
   r.consecutive = true;
   read_start(call, r);

@@ -11,7 +11,8 @@ namespace twinops {
 
 struct RandomArguments {
   RandomLayout layout;
-  std::uint64_t period;  // of the strided layout
+  std::uint8_t vector;   // of the torch layout
+  std::uint64_t period;  // of the strided and the torch layout: subsequences that take turns
   std::uint64_t seed, subsequence, offset;
   const std::uint64_t* seed_tensor;    // one, on the device, instead of `seed`; or nullptr
   const std::uint64_t* offset_tensor;  // one, on the device, added to `offset`; or nullptr
@@ -19,6 +20,8 @@ struct RandomArguments {
   std::uint64_t first;                 // the draw index of the tensor's first element
   bool consecutive;                    // element i of the tensor has draw index first + i
   std::uint64_t words;                 // that the call reserves: how far the next offset moves
+
+  TWINOPS_INLINE WordOrder order() const { return {layout, vector, period}; }
 
   // What is drawn from; reads the device's memory. An offset there that is no multiple of 4 cannot
   // be refused: it is rounded down.
@@ -63,16 +66,17 @@ inline constexpr std::array<ArgumentInfo, 3> kRandomArguments{{
      "its own sequence."},
 }};
 
-inline constexpr std::array<AttributeInfo, 9> kRandomAttributes{{
+inline constexpr std::array<AttributeInfo, 10> kRandomAttributes{{
     {"seed", AttributeValue::of(std::int64_t{0}), nullptr, "The bits of the 64-bit seed."},
     {"subsequence", AttributeValue::of(std::int64_t{0}), nullptr,
      "The bits of the 64-bit subsequence."},
     {"offset", AttributeValue::of(std::int64_t{0}), nullptr,
      "Words of the sequence to skip, as in curand_init; a multiple of 4."},
-    {"layout", AttributeValue::of("contiguous"), "contiguous|strided|triton",
+    {"layout", AttributeValue::of("contiguous"), "contiguous|strided|triton|torch",
      "How elements take words of the sequence."},
     {"period", AttributeValue::of(std::int64_t{65536}), nullptr,
-     "Of the strided layout: the subsequences that take turns; 1 or more."},
+     "Of the strided layout: the subsequences that take turns; 1 or more. Of the torch layout: "
+     "the threads that the GPU holds, multiprocessors times threads each; a multiple of 256."},
     {"element_offset", AttributeValue::of(std::int64_t{0}), nullptr,
      "Added to every element's index in the sequence; 0 or more."},
     {"global_shape", AttributeValue::of(""), nullptr,
@@ -81,6 +85,9 @@ inline constexpr std::array<AttributeInfo, 9> kRandomAttributes{{
      "Where this tensor begins in global_shape, as \"0,128,0\"."},
     {"shared_axes", AttributeValue::of(""), nullptr,
      "Axes along which all elements share one word, as \"2,3\"."},
+    {"vector", AttributeValue::of(std::int64_t{0}), nullptr,
+     "Of the torch layout: the most elements that a thread takes at once, 1, 2, 4 or 8; 0: those "
+     "of 16 bytes."},
 }};
 
 inline constexpr std::array<AttributeInfo, 4> kSequenceAttributes{

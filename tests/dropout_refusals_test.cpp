@@ -58,9 +58,21 @@ const std::vector<Case>& cases() {
       {"OffsetOdd", [](Example& e) { e.call.set("offset", 6); },
        kOp + "offset: expected a multiple of 4; got 6"},
       {"Layout", [](Example& e) { e.call.set("layout", "jax"); },
-       kOp + "layout: expected one of contiguous|strided|triton; got 'jax'"},
+       kOp + "layout: expected one of contiguous|strided|triton|torch; got 'jax'"},
       {"Period", [](Example& e) { e.call.set("period", 0); },
        kOp + "period: expected 1 or more; got 0"},
+      {"TorchPeriod",
+       [](Example& e) {
+         e.call.set("layout", "torch");
+         e.call.set("period", 300);
+       },
+       kOp + "period: expected a multiple of 256, a block's threads, in layout torch; got 300"},
+      {"Vector", [](Example& e) { e.call.set("vector", 3); },
+       kOp + "vector: expected 0, 1, 2, 4 or 8; got 3"},
+      {"VectorAbove", [](Example& e) { e.call.set("vector", 16); },
+       kOp + "vector: expected 0, 1, 2, 4 or 8; got 16"},
+      {"VectorBelow", [](Example& e) { e.call.set("vector", -4); },
+       kOp + "vector: expected 0, 1, 2, 4 or 8; got -4"},
       {"ElementOffset", [](Example& e) { e.call.set("element_offset", -1); },
        kOp + "element_offset: expected 0 or more; got -1"},
       {"MoreRowsThanSeedsCanBe",

@@ -20,14 +20,19 @@ namespace twinops {
 //               `subsequence` + q mod period: with period 65536, cuRAND's host API in its default
 //               order
 //   triton      word 0 of block e of subsequence 0: Triton's tl.randint(seed, e)
+//   torch       what PyTorch's dropout draws on a GPU that holds `period` threads:
+//               docs/operators/philox_words.md has the rule
 // Report::random_words of a call says how far `offset` must move before the next call; the two then
 // share no word.
 struct RandomOptions {
   std::uint64_t seed = 0;             // Philox's key, all 64 bits
   std::uint64_t subsequence = 0;      // curand_init's second argument; 0 in layout triton
   std::uint64_t offset = 0;           // words to skip; a multiple of 4; 0 in layout triton
-  const char* layout = "contiguous";  // or "strided", "triton"
-  std::int64_t period = 65536;        // of layout strided: subsequences that take turns; 1 or more
+  const char* layout = "contiguous";  // or "strided", "triton", "torch"
+  std::int64_t period = 65536;        // of layout strided: subsequences that take turns; 1 or more;
+                                      // of torch: the GPU's threads, a multiple of 256
+  std::int64_t vector = 0;            // of layout torch: the most elements of a thread at once, 1,
+                                      // 2, 4, 8; 0: those of 16 bytes
   std::int64_t element_offset = 0;    // added to every element's index; 0 or more
 
   // Of a tensor that is cut from a larger one, as by a rank of many: the shape of the whole, and
@@ -53,6 +58,7 @@ struct RandomOptions {
     if (seed_tensor) call.argument("seed_tensor", *seed_tensor);
     if (offset_tensor) call.argument("offset_tensor", *offset_tensor);
     if (seeds) call.argument("seeds", *seeds);
+    if (vector != 0) call.attribute("vector", vector);
     return call.attribute("seed", static_cast<std::int64_t>(seed))
         .attribute("subsequence", static_cast<std::int64_t>(subsequence))
         .attribute("offset", static_cast<std::int64_t>(offset))
@@ -75,8 +81,9 @@ struct RandomOptions {
 
 // words[e] = the random 32-bit word of element e, as an integer. `words`: uint32, any shape.
 // Refuses: an offset that is not a multiple of 4, a period below 1, a negative element_offset, a
-// tensor that does not lie in global_shape, two seeds, an axis that the tensor does not have,
-// indexes beyond 63 bits; every operator that takes RandomOptions refuses the same.
+// period that is no multiple of 256 and a vector but 0, 1, 2, 4 and 8 in layout torch, a tensor
+// that does not lie in global_shape, two seeds, an axis that the tensor does not have, indexes
+// beyond 63 bits; every operator that takes RandomOptions refuses the same.
 // docs/operators/philox_words.md
 inline Report philox_words(const Tensor& words, const RandomOptions& options = {},
                            const Execution& execution = {}) {

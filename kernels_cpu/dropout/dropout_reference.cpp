@@ -22,7 +22,7 @@ bool is_kept(const DropoutWork& work, const Sequence& sequence, std::int64_t i,
     default:
       if (random.seeds != nullptr) s.seed = random.seeds[offset[DropoutWork::kRow]];
       return work.keep.has(
-          word_of(random.layout, random.period, s,
+          word_of(random.order(), s,
                   random.first + static_cast<std::uint64_t>(offset[DropoutWork::kDraw])));
   }
 }

@@ -21,8 +21,7 @@ void for_each_word(const RandomFill& fill, Execution& execution, Put&& put) {
     }
     Sequence s = fill.random.sequence();
     if (fill.random.seeds != nullptr) s.seed = fill.random.seeds[row];
-    put(out, word_of(fill.random.layout, fill.random.period, s,
-                     fill.random.first + static_cast<std::uint64_t>(draw)));
+    put(out, word_of(fill.random.order(), s, fill.random.first + static_cast<std::uint64_t>(draw)));
   }
 }
 

@@ -14,7 +14,7 @@ void draw_words(const Projection& p, const Sequence& sequence, std::int64_t o,
                 std::vector<std::uint32_t>& words) {
   for (std::int64_t t = 0; t < p.terms; ++t)
     words[static_cast<std::size_t>(t)] =
-        word_of(RandomLayout::contiguous, 1, sequence, p.draw(t, o));
+        word_of({RandomLayout::contiguous, 1, 1}, sequence, p.draw(t, o));
 }
 
 template <class T>

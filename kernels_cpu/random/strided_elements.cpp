@@ -84,7 +84,7 @@ void scatter_step(const DropoutWork& work, std::int64_t i, int n, const void* y)
 
 std::uint64_t draw_step(const DropoutWork& work, const Sequence& sequence, std::int64_t i, int n) {
   const RandomArguments& random = work.random;
-  WordReader reader(random.layout, random.period);
+  WordReader reader(random.order());
   std::uint64_t bits = 0;
   for_each(work.layout, i, n, [&](int j, const auto& cursor) {
     const Sequence s = with_seed_of_row(sequence, random, cursor[DropoutWork::kRow]);
@@ -122,7 +122,7 @@ void store_mask(void* mask, bool bytes, std::int64_t i, int n, std::uint64_t bit
 void fill_words(const RandomFill& fill, const Sequence& sequence, std::int64_t i, int n,
                 std::uint32_t* words) {
   const RandomArguments& random = fill.random;
-  WordReader reader(random.layout, random.period);
+  WordReader reader(random.order());
   for_each(fill.layout, i, n, [&](int j, const auto& cursor) {
     const Sequence s = with_seed_of_row(sequence, random, cursor[RandomFill::kRow]);
     words[j] = reader.word(s, random.first + static_cast<std::uint64_t>(cursor[RandomFill::kDraw]));

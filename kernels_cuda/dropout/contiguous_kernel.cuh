@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kDropoutThreads)
     const bool whole = vector < whole_vectors;
     dropout_vectors<T, kSource, kSink, kSums, 1, false>(work, draws, vector, whole);
     if (!whole && vector % kVectorsOfOctet == 0 && vector / kVectorsOfOctet < octets)
-      dropout_flat_octet<T>(work, sequence, vector / kVectorsOfOctet);
+      dropout_flat_octet<T, layout_of(kSource)>(work, sequence, vector / kVectorsOfOctet);
   }
 }
 
@@ -152,7 +152,7 @@ bool fits_contiguous_kernel(const DropoutWork& work) {
          mask_aligned(work.mask_in, work.source == DropoutWork::Source::bytes) &&
          mask_aligned(work.mask_out, work.sink == DropoutWork::Sink::bytes) &&
          (work.source != DropoutWork::Source::draw || work.random.layout == RandomLayout::triton ||
-          work.random.first % 4 == 0);
+          (work.random.first % 4 == 0 && work.random.layout != RandomLayout::torch));
 }
 
 inline constexpr int kDropoutUnroll = 2;  // vectors that a thread has in flight

@@ -138,12 +138,13 @@ __global__ void __launch_bounds__(kDropoutRowThreads)
 #pragma unroll 1
   for (std::uint32_t step = 0; step < octets.steps; ++step) {
     const std::int64_t octet = octets.first + 4 * step;
-    dropout_octet_of_lanes<T>(params.work, sequence, octet < octets.end ? octet : -1);
+    dropout_octet_of_lanes<T, layout_of(kSource)>(params.work, sequence,
+                                                  octet < octets.end ? octet : -1);
   }
 }
 
 // Whether every operand is contiguous along the innermost axis, and draw indexes follow one another
-// there.
+// there, in a layout that is drawn by octets.
 inline bool has_contiguous_runs(const DropoutWork& work) {
   const auto& layout = work.layout;
   if (layout.rank == 0 || layout.size[layout.rank - 1] < 8) return false;
@@ -152,7 +153,7 @@ inline bool has_contiguous_runs(const DropoutWork& work) {
          (work.bias == nullptr || step(DropoutWork::kBias) == 1) &&
          (work.residual == nullptr || step(DropoutWork::kResidual) == 1) &&
          (work.source != DropoutWork::Source::draw ||
-          (step(DropoutWork::kDraw) == 1 &&
+          (work.random.layout != RandomLayout::torch && step(DropoutWork::kDraw) == 1 &&
            (work.random.seeds == nullptr || step(DropoutWork::kRow) == 0)));
 }
 

@@ -78,7 +78,7 @@ __device__ __forceinline__ bool dropout_element(const DropoutWork& work, const S
 template <class T>
 __device__ void dropout_strided_octet(const DropoutWork& work, const Sequence& sequence,
                                       std::int64_t octet) {
-  WordReader reader(work.random.layout, work.random.period);
+  WordReader reader(work.random.order());
   std::uint32_t bits = 0;
   ElementCursor at;
 #pragma unroll 1
@@ -97,8 +97,8 @@ __device__ void dropout_strided_octet(const DropoutWork& work, const Sequence& s
 }
 
 // The same by eight lanes, an element each; nothing where `octet` is below 0. Every thread of the
-// warp calls it.
-template <class T>
+// warp calls it. kLayout: of what is drawn.
+template <class T, RandomLayout kLayout>
 __device__ __forceinline__ void dropout_octet_of_lanes(const DropoutWork& work,
                                                        const Sequence& sequence,
                                                        std::int64_t octet) {
@@ -106,7 +106,7 @@ __device__ __forceinline__ void dropout_octet_of_lanes(const DropoutWork& work,
   const std::int64_t i = octet * 8 + lane % 8;
   bool kept = false;
   if (octet >= 0 && i < work.elements) {
-    WordReader reader(work.random.layout, work.random.period);
+    WordReader reader({kLayout, 1, work.random.period});
     kept = dropout_element<T>(work, sequence, i, ElementCursor(work, i), reader);
   }
   const std::uint32_t bits = __ballot_sync(~0u, kept) >> (lane / 8 * 8);
@@ -116,7 +116,7 @@ __device__ __forceinline__ void dropout_octet_of_lanes(const DropoutWork& work,
 
 // The same for contiguous tensors whose draws follow one another. A loop of few registers, because
 // contiguous_kernel.cuh, which ends with it, needs them for its vectors.
-template <class T>
+template <class T, RandomLayout kLayout>
 __device__ void dropout_flat_octet(const FlatDropout& work, const Sequence& sequence,
                                    std::int64_t octet) {
   using Source = DropoutWork::Source;
@@ -127,7 +127,7 @@ __device__ void dropout_flat_octet(const FlatDropout& work, const Sequence& sequ
   for (std::int64_t i = octet * 8; i < min(octet * 8 + 8, work.elements); ++i) {
     bool kept = work.source == Source::all;
     if (work.source == Source::draw)
-      kept = work.keep.has(word_of(work.random.layout, work.random.period, sequence,
+      kept = work.keep.has(word_of({kLayout, 1, work.random.period}, sequence,
                                    work.random.first + static_cast<std::uint64_t>(i)));
     else if (work.source == Source::bits)
       kept = static_cast<const std::uint8_t*>(work.mask_in)[octet] >> (i % 8) & 1;

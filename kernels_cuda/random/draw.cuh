@@ -15,6 +15,14 @@ namespace twinops {
 // The others are drawn, in that layout.
 enum class MaskSource { same, mask, contiguous, strided, triton };
 
+// The layout of a launch's draws. Where nothing is drawn it does not matter. Layout torch goes
+// element by element, to dropout_strided_octet.
+constexpr RandomLayout layout_of(MaskSource source) {
+  return source == MaskSource::strided  ? RandomLayout::strided
+         : source == MaskSource::triton ? RandomLayout::triton
+                                        : RandomLayout::contiguous;
+}
+
 constexpr bool is_drawn(MaskSource source) {
   return source != MaskSource::same && source != MaskSource::mask;
 }

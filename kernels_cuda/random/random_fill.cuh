@@ -105,9 +105,9 @@ __device__ __forceinline__ void shift_words(std::uint32_t skip, const std::uint3
 
 template <bool kUniform, RandomLayout kLayout>
 __device__ void fill_flat_one(const FlatFill& fill, const Sequence& s, std::int64_t i) {
-  static_cast<std::uint32_t*>(fill.out)[i] = converted<kUniform>(
-      kLayout,
-      word_of(kLayout, fill.random.period, s, fill.random.first + static_cast<std::uint64_t>(i)));
+  static_cast<std::uint32_t*>(fill.out)[i] =
+      converted<kUniform>(kLayout, word_of({kLayout, 1, fill.random.period}, s,
+                                           fill.random.first + static_cast<std::uint64_t>(i)));
 }
 
 template <bool kUniform, RandomLayout kLayout, bool kSkip, bool kSeedTensor>
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(kFillThreads)
       fill_contiguous_octet<kUniform>(fill, sequence, at);
       continue;
     }
-    WordReader reader(fill.random.layout, fill.random.period);
+    WordReader reader(fill.random.order());
 #pragma unroll 1
     for (std::int64_t j = i; j < min(i + 8, fill.elements); ++j) {
       const FillCursor one(fill, j);
@@ -230,12 +230,13 @@ __global__ void __launch_bounds__(kFillThreads)
 inline constexpr const char* kFillWhat = "launch of philox_words or uniform";
 
 // Whether the output is contiguous along the innermost axis, and draw indexes follow one another
-// there.
+// there, in a layout that is drawn by octets.
 inline bool has_contiguous_runs(const RandomFill& fill) {
   const auto& layout = fill.layout;
   if (layout.rank == 0 || layout.size[layout.rank - 1] < 8) return false;
   const auto step = [&](int operand) { return layout.stride[operand][layout.rank - 1]; };
-  return step(RandomFill::kOut) == 1 && step(RandomFill::kDraw) == 1 &&
+  return fill.random.layout != RandomLayout::torch && step(RandomFill::kOut) == 1 &&
+         step(RandomFill::kDraw) == 1 &&
          (fill.random.seeds == nullptr || step(RandomFill::kRow) == 0);
 }
 
@@ -267,7 +268,7 @@ void fill_on_cuda(const RandomFill& fill, Execution& execution) {
   if (fill.elements == 0) return;
   const CurrentDevice current(execution.device.index);
   const auto stream = static_cast<cudaStream_t>(execution.stream);
-  if (fill.flat) {
+  if (fill.flat && fill.random.layout != RandomLayout::torch) {
     const std::uintptr_t beyond = reinterpret_cast<std::uintptr_t>(fill.out) / 4 % 4;
     FillParams params{fill, philox_keys(fill.random.seed), 0, 0, -1};
     params.head =

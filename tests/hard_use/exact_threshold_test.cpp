@@ -28,12 +28,14 @@ constexpr struct {
   RandomLayout layout;
 } kLayouts[] = {{"contiguous", RandomLayout::contiguous},
                 {"strided", RandomLayout::strided},
-                {"triton", RandomLayout::triton}};
-constexpr std::uint64_t kPeriod = 7;
+                {"triton", RandomLayout::triton},
+                {"torch", RandomLayout::torch}};
+constexpr std::uint64_t kPeriod = 256;  // a block of layout torch
+constexpr std::uint8_t kVector = 4;     // that of layout torch in float32
 
 std::uint32_t word_at(RandomLayout layout, std::int64_t element) {
   const Sequence sequence{static_cast<std::uint64_t>(kSeed), 0, 0};
-  return word_of(layout, kPeriod, sequence, static_cast<std::uint64_t>(element));
+  return word_of({layout, kVector, kPeriod}, sequence, static_cast<std::uint64_t>(element));
 }
 
 // An element whose word is the last on one side of a threshold, and the attribute that puts the

@@ -27,6 +27,8 @@ class OnDevice {
   Tensor tensor(std::vector<std::int64_t> shape) const {
     return Tensor(static_cast<T*>(data_), std::move(shape), device_);
   }
+  void* data() const { return data_; }
+  DLDevice device() const { return device_; }
   void read(std::vector<T>& values) const {
     check(twinops_synchronize(device_));
     check(twinops_copy(kHost, values.data(), device_, data_, values.size() * sizeof(T)));

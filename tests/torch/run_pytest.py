@@ -4,15 +4,20 @@ the folder of the installed package twinops. Exit status 77 with the reason if p
 import os
 import sys
 
-try:
-    import pytest
-except ImportError:
-    print(f"skipped: {sys.executable} has no pytest: python -m pip install pytest expecttest")
-    sys.exit(77)
 
-site, arguments = os.path.abspath(sys.argv[1]), sys.argv[2:]
-sys.path.insert(0, site)
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
-# Threads that wait do not spin: a machine that is busy with other tests has fewer cores than threads.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "--durations=5", *arguments]))
+def main():
+    try:
+        import pytest
+    except ImportError:
+        print(f"skipped: {sys.executable} has no pytest: python -m pip install pytest expecttest")
+        return 77
+    site, arguments = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    sys.path.insert(0, site)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
+    # Threads that wait do not spin: a machine that is busy with other tests has fewer cores than threads.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    return pytest.main(["-q", "-p", "no:cacheprovider", "--durations=5", *arguments])
+
+
+if __name__ == "__main__":  # a process that a test spawns reads this file too
+    sys.exit(main())

@@ -31,6 +31,7 @@ Problem& RandomSpec::add_to(Problem& problem) const {
   if (!seeds.empty())
     problem.input("seeds", {{twinops::kInt64, {static_cast<std::int64_t>(seeds.size())}}},
                   integers(seeds));
+  if (vector != 0) problem.attribute("vector", vector);
   return problem.attribute("seed", seed)
       .attribute("subsequence", subsequence)
       .attribute("offset", offset)
@@ -77,6 +78,21 @@ std::vector<RandomSpec> random_specs() {
       {.name = "triton, 64-bit elements",
        .layout = "triton",
        .element_offset = (std::int64_t{1} << 32) - 40},
+      {.name = "torch(512)", .offset = 8, .layout = "torch", .period = 512},
+      {.name = "torch(256), vectors of 8, element offset 7",
+       .layout = "torch",
+       .period = 256,
+       .vector = 8,
+       .element_offset = 7},
+      {.name = "torch(256), vectors of 2, seed and offset tensor",
+       .seed = 0,
+       .offset = 4,
+       .layout = "torch",
+       .period = 256,
+       .vector = 2,
+       .element_offset = (std::int64_t{1} << 40) + 1,
+       .seed_tensor = {-512},
+       .offset_tensor = {12}},
   };
 }
 
@@ -97,6 +113,11 @@ std::vector<RandomSpec> shaped_specs() {
        .period = 7,
        .global_shape = "6,5,70",
        .start = "0,0,35"},
+      {.name = "shard, torch(256)",
+       .layout = "torch",
+       .period = 256,
+       .global_shape = "12,10,70",
+       .start = "6,5,35"},
       {.name = "shard, triton", .layout = "triton", .global_shape = "12,10,70", .start = "6,5,35"},
       {.name = "seeds", .seed = 0, .seeds = seeds},
       {.name = "seeds, offset, element offset",

@@ -11,7 +11,7 @@ struct RandomSpec {
   std::string name;
   std::int64_t seed = 20261121, subsequence = 0, offset = 0;
   const char* layout = "contiguous";
-  std::int64_t period = 65536, element_offset = 0;
+  std::int64_t period = 65536, vector = 0, element_offset = 0;
   std::string global_shape = {}, start = {}, shared_axes = {};
   std::vector<std::int64_t> seed_tensor = {}, offset_tensor = {}, seeds = {};  // empty: none
 
