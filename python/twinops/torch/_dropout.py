@@ -61,6 +61,18 @@ def run(x, p, training, inplace, generator, mask, global_shape, start, shared_ax
     return _eager.RAW["dropout"](x, seed_tensor, **attributes)[0]
 
 
+def _run_simple(x, p, training):
+    """run of a call whose other arguments are the defaults; None: it is not for this short way."""
+    if not training or type(p) is not float or not 0.0 < p < 1.0 or not _eager.is_simple(x):
+        return None
+    if x.is_cuda and torch.cuda.is_current_stream_capturing():
+        return None
+    seed = _random.draw_number()
+    if x.requires_grad and torch.is_grad_enabled():
+        return _eager.apply_simple_dropout(x, p, seed)
+    return _eager.RAW["dropout"](x, p=p, seed=seed)[0]
+
+
 def dropout(
     input,
     p=0.5,
@@ -77,6 +89,11 @@ def dropout(
     comes back. inplace: the input is written over, and the mask is drawn again for the gradient,
     whatever `mask`. Which elements are dropped is a function of seed, offset and the element's index
     alone: docs/same-mask-everywhere.md. docs/operators/dropout.md"""
+    alone = generator is None and mask is None and global_shape is None and start is None
+    if alone and not inplace:
+        y = _run_simple(input, p, training)
+        if y is not None:
+            return y
     return run(input, p, training, inplace, generator, mask, global_shape, start)
 
 

@@ -33,6 +33,11 @@ def is_plain(*tensors):
     return True
 
 
+def is_simple(x):
+    """is_plain of one tensor, for calls whose other arguments are the defaults; False is no refusal."""
+    return not _random.is_traced() and forward_ad._current_level < 0 and type(x) in _TENSORS
+
+
 def _refuse_duals(tensors):
     """PyTorch would drop the tangents of a custom operator's inputs without a word."""
     for t in tensors:
@@ -73,6 +78,37 @@ class Softmax(Function):
         if ctx.needs_input_grad[1]:
             dmask = mask_gradient(ctx.op, y, dy, mask, ctx.attributes.get("axis", -1))
         return dx, dmask, None, None, None
+
+
+class SimpleSoftmax(Function):
+    """Softmax without masks, scale and other types."""
+
+    @staticmethod
+    def forward(ctx, x, op, axis):
+        y = RAW[op](x) if axis == -1 else RAW[op](x, axis=axis)
+        ctx.op, ctx.axis = op, axis
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        (y,) = ctx.saved_tensors
+        if ctx.axis == -1:
+            return _gradient(_GRADIENT[ctx.op], y, dy), None, None
+        return _gradient(_GRADIENT[ctx.op], y, dy, axis=ctx.axis), None, None
+
+
+class SimpleDropout(Function):
+    """Dropout by a seed of the host's, whose mask is drawn again."""
+
+    @staticmethod
+    def forward(ctx, x, p, seed):
+        ctx.p, ctx.seed = p, seed
+        return _dropout(x, p=p, seed=seed)[0]
+
+    @staticmethod
+    def backward(ctx, dy):
+        return _gradient("dropout_grad", dy, p=ctx.p, seed=ctx.seed), None, None
 
 
 class Dropout(Function):
@@ -199,6 +235,8 @@ def _applied(function):
     return super(Function, function).apply
 
 
+apply_simple_softmax = _applied(SimpleSoftmax)
+apply_simple_dropout = _applied(SimpleDropout)
 apply_softmax = _applied(Softmax)
 apply_dropout = _applied(Dropout)
 apply_dropout_in_place = _applied(DropoutInPlace)

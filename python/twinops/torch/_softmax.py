@@ -66,6 +66,18 @@ def run(op, x, dim, dtype, mask, lengths, attributes):
     return _eager.RAW[op](x, mask, lengths, **attributes)
 
 
+def run_simple(op, x, dim):
+    """run of a call whose other arguments are the defaults; None: it is not for this short way, which
+    leaves out what run asks of the others."""
+    if type(dim) is not int or not _eager.is_simple(x) or not -x.dim() <= dim < x.dim():
+        return None
+    if x.is_cuda and torch.is_autocast_enabled("cuda"):
+        return None
+    if x.requires_grad and torch.is_grad_enabled():
+        return _eager.apply_simple_softmax(x, op, dim)
+    return _eager.RAW[op](x) if dim == -1 else _eager.RAW[op](x, axis=dim)
+
+
 def row_masks(scale, causal, causal_offset, masked_rows):
     """Those that are not as the operator has them: each costs a call its time."""
     attributes = {}
@@ -97,6 +109,11 @@ def softmax(
     cast to it first; None: it is not. Returns the shape of input. docs/operators/softmax.md"""
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("softmax", input.dim(), _stacklevel)
+    others = dtype is None and mask is None and lengths is None and not causal and not causal_offset
+    if others and scale == 1.0 and masked_rows == "nan":
+        y = run_simple("softmax", input, dim)
+        if y is not None:
+            return y
     attributes = row_masks(scale, causal, causal_offset, masked_rows)
     return run("softmax", input, dim, dtype, mask, lengths, attributes)
 
@@ -118,6 +135,11 @@ def log_softmax(
     softmax. Returns the shape of input. docs/operators/logmd"""
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("log_softmax", input.dim(), _stacklevel)
+    others = dtype is None and mask is None and lengths is None and not causal and not causal_offset
+    if others and scale == 1.0 and masked_rows == "nan":
+        y = run_simple("log_softmax", input, dim)
+        if y is not None:
+            return y
     attributes = row_masks(scale, causal, causal_offset, masked_rows)
     return run("log_softmax", input, dim, dtype, mask, lengths, attributes)
 
