@@ -65,7 +65,7 @@ __device__ __forceinline__ void take_row(const Params& params, int chunk,
   const SoftmaxRow<F> row = settle<kLog, S, Params>(x, max, false, load, join);
   const auto starts = at();
   store_fragment<kLog>(params, fragment_of(params.x + starts.of[kX]), starts.of[kOut], step_out, x,
-                       row.max, last_of_chunk<kLog, Params>(row, max));
+                       row.max, last_of_chunk<kLog, Params>(x, row, max));
 }
 
 // What the compiler is told of a kernel's blocks where the remainder has a warp of its own: the
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(Params::kMostWarps* kWarp)
   const SoftmaxRow<F> row =
       settle<kLog, S, Params>(x, max, sizeof(typename Params::In) == 2 && left <= 0, load, join);
   store_fragment<kLog>(params, fragment_of_row(), starts.of[kOut] + begin * step_out, step_out, x,
-                       row.max, last_of_chunk<kLog, Params>(row, max));
+                       row.max, last_of_chunk<kLog, Params>(x, row, max));
   parts.leave();
 }
 

@@ -128,8 +128,8 @@ class GridSoftmax {
         if (!SmemLayout::kRetries || kind_of_row(row.max) != RowKind::out_of_range) {
           const auto value = [&](int p, F(&y)[V]) { stash.get_vector(p, y); };
           const std::int64_t at = start(kOut, before);
-          store_values<kLog>(params_, fragment(params_.out + at, before), at, 1, value, row.max,
-                             last_of_chunk<kLog, Params>(row, max_before));
+          store_values<kLog, true>(params_, fragment(params_.out + at, before), at, 1, value,
+                                   row.max, last_of_chunk<kLog, Params>(row, max_before));
         }
       }
       if (!more) return;
@@ -203,7 +203,7 @@ class GridSoftmax {
       const WeightScale<F> scale = weight_scale(max);
       if (store) {
         const SoftmaxRow<F> row = scope_.row(own);
-        const LastStep<kLog, typename Params::Out, F> last_step(
+        const LastStep<kLog, true, typename Params::Out, F> last_step(
             row.max, last_of_chunk<kLog, Params>(row, max));
 #pragma unroll 1
         for (int j = lane; j < left; j += kWarp) {

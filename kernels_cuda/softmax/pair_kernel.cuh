@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(Params::kMostWarps* kWarp)
     }
     store_fragment<kLog>(params, fragment_of(from(starts, chunk), chunk),
                          starts.of[kOut] + chunk * kFoldChunk, 1, x, row.max,
-                         last_of_chunk<kLog, Params>(row, max), stash.scratch());
+                         last_of_chunk<kLog, Params>(x, row, max), stash.scratch());
   }
   parts.leave();
 }

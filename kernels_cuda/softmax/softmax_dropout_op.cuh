@@ -71,7 +71,7 @@ __device__ __forceinline__ void store_fragment(const SoftmaxDropoutParams<T>& pa
     for (F& p : x) p = special_row<F>(kind, params.masked_is_zero, false);
     last = F(1);
   }
-  const LastStep<false, T, F> last_step(row_max, last);
+  const LastStep<false, false, T, F> last_step(row_max, last);
   const Sequence sequence = params.random.sequence();
 #pragma unroll
   for (int r = 0; r < S::kElements / V; ++r) {

@@ -138,8 +138,8 @@ __device__ __forceinline__ F last_of_chunk(SoftmaxRow<F> row, F max) {
     return divisor_of_chunk<typename Params::Out>(row.max, row.last, max);
 }
 
-// What becomes of a vector of a chunk's elements (kLog) or weights.
-template <bool kLog, class Out, class F>
+// What becomes of a vector of a chunk's elements (kLog) or weights. kFar: the chunk may be far.
+template <bool kLog, bool kFar, class Out, class F>
 class LastStep {
  public:
   __device__ __forceinline__ LastStep(F row_max, F last)
@@ -148,7 +148,7 @@ class LastStep {
   __device__ __forceinline__ void operator()(F (&y)[V]) const {
 #pragma unroll
     for (int e = 0; e < V; ++e) y[e] = kLog ? log_softmax(y[e], row_max_, last_) : divide_(y[e]);
-    if (!kLog && is_far<Out>(last_)) {
+    if (!kLog && kFar && is_far<Out>(last_)) {
 #pragma unroll
       for (int e = 0; e < V; ++e) y[e] = from_far(y[e]);
     }
@@ -158,6 +158,21 @@ class LastStep {
   F row_max_, last_;
   Division<Out, F> divide_;
 };
+
+// The same for a chunk whose weights x are in registers. Those of a far chunk, which is rare, are
+// divided here and then by 1, so that no vector that is stored asks whether its chunk is far.
+template <bool kLog, class Params, class F, int N>
+__device__ __forceinline__ F last_of_chunk(F (&x)[N], SoftmaxRow<F> row, F max) {
+  using Out = typename Params::Out;
+  const F last = last_of_chunk<kLog, Params>(row, max);
+  if constexpr (!kLog) {
+    if (is_far<Out>(last)) {
+      LastStep<false, true, Out, F>(row.max, last)(x);
+      return F(1);
+    }
+  }
+  return last;
+}
 
 // Stores the same value, NaN or not, in all of a fragment. It is rare, but under masks a row may
 // well be masked out throughout.
@@ -177,8 +192,9 @@ __device__ __forceinline__ void store_special(const Params& params, const S& fra
 
 // Stores a row's fragment at out + at, from what value(r, x) gives for vector r: the row's elements
 // (kLog) or their weights. scratch: for LaneFragment::store_mostly_full(), which unaligned
-// fragments take if it is given.
-template <bool kLog, class S, class Params, class F, class Value, class Scratch = std::nullptr_t>
+// fragments take if it is given. kFar: LastStep's.
+template <bool kLog, bool kFar = false, class S, class Params, class F, class Value,
+          class Scratch = std::nullptr_t>
 __device__ __forceinline__ void store_values(const Params& params, S fragment, std::int64_t at,
                                              std::int64_t step, Value&& value, F row_max, F last,
                                              Scratch scratch = nullptr) {
@@ -187,7 +203,7 @@ __device__ __forceinline__ void store_values(const Params& params, S fragment, s
     store_special(params, fragment, at, step, special_row<F>(kind, params.masked_is_zero, kLog));
     fragment.cut_to(0);  // the lane goes on beside the others of its warp
   }
-  const LastStep<kLog, typename Params::Out, F> last_step(row_max, last);
+  const LastStep<kLog, kFar, typename Params::Out, F> last_step(row_max, last);
   const auto vector = [&](int r, F(&y)[S::kVector]) {
     value(r, y);
     last_step(y);

@@ -182,7 +182,7 @@ struct StridedChunk {
     const std::int64_t step = params.rows.step[kOut];
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      const LastStep<kLog, Out, F> last_step(max[v], last[v]);
+      const LastStep<kLog, true, Out, F> last_step(max[v], last[v]);
       F y[K];
 #pragma unroll
       for (int k = 0; k < K; ++k) y[k] = x[k][v];

@@ -76,9 +76,9 @@ __global__ void __launch_bounds__(kTwoChunkThreads,
     const auto row = finish_row<kLog, Params>(SoftmaxPart<F>{max, sum} +
                                               SoftmaxPart<F>{remainder_max, remainder_sum});
     store_fragment<kLog>(params, fragment, starts.of[kOut], 1, x, row.max,
-                         last_of_chunk<kLog, Params>(row, max));
+                         last_of_chunk<kLog, Params>(x, row, max));
     store_fragment<kLog>(params, remainder, starts.of[kOut] + kFoldChunk, 1, y, row.max,
-                         last_of_chunk<kLog, Params>(row, remainder_max));
+                         last_of_chunk<kLog, Params>(y, row, remainder_max));
   }
 }
 

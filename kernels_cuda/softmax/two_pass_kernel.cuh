@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
         }
         store_fragment<kLog>(
             params, fragment_of(c), starts.of[kOut] + c * kFoldChunk * params.rows.step[kOut],
-            params.rows.step[kOut], x, row.max, last_of_chunk<kLog, Params>(row, max));
+            params.rows.step[kOut], x, row.max, last_of_chunk<kLog, Params>(x, row, max));
       }
     }
     cluster_barrier(plan.blocks);  // before the next row's parts arrive
