@@ -1,5 +1,6 @@
 // softmax and its siblings by the type of what they read: their kernels are compiled once for each.
 #include "kernels_cuda/kernel.hpp"
+#include "kernels_cuda/softmax/broadcast_sums.hpp"
 #include "operators/softmax.hpp"
 #include "operators/softmax_grad.hpp"
 
@@ -9,6 +10,17 @@ namespace {
 template <class Op>
 void run_by_element(const typename Op::Arguments& a, Execution& execution) {
   with_floating_type(a.types.in, [&]<class In>(TypeTag<In>) { run_cuda_of<Op, In>(a, execution); });
+}
+
+// A gradient, and what sums it is asked for.
+template <class Op>
+void run_gradient(const SoftmaxGradArguments& a, Execution& execution) {
+  const Workspace scratch(execution, scratch_of_broadcast_sums(a.dmask));
+  run_with_sums(
+      a, execution, [&](const SoftmaxGradArguments& part) { run_by_element<Op>(part, execution); },
+      [&](const void* values, BroadcastSums::Place place) {
+        broadcast_sums_on_cuda(a.dmask, values, place, scratch.data(), execution);
+      });
 }
 
 }  // namespace
@@ -23,11 +35,11 @@ void run_cuda<LogSoftmax>(const SoftmaxArguments& a, Execution& execution) {
 }
 template <>
 void run_cuda<SoftmaxGrad>(const SoftmaxGradArguments& a, Execution& execution) {
-  run_by_element<SoftmaxGrad>(a, execution);
+  run_gradient<SoftmaxGrad>(a, execution);
 }
 template <>
 void run_cuda<LogSoftmaxGrad>(const SoftmaxGradArguments& a, Execution& execution) {
-  run_by_element<LogSoftmaxGrad>(a, execution);
+  run_gradient<LogSoftmaxGrad>(a, execution);
 }
 
 }  // namespace twinops
