@@ -116,6 +116,22 @@ TEST_P(Unscale, Bfloat16) {
   EXPECT_TRUE(found);
 }
 
+// A NaN's bits may be such that rounding them to 16 bits would carry into the sign and leave a
+// zero.
+TEST_P(Unscale, AScaleThatIsAnyNaN) {
+  for (const std::uint32_t bits : {0x7fffffffu, 0xffffffffu, 0x7f800001u}) {
+    scale = bit_cast<float>(bits);
+    for (const std::size_t n : {std::size_t{3}, std::size_t{5000}}) {
+      std::vector<std::uint16_t> x(n, 0x3f80), out(n, 0xcaca);
+      const auto length = static_cast<std::int64_t>(n);
+      found = false;
+      run({{x.data(), kBfloat16, {length}}}, {{out.data(), kBfloat16, {length}}});
+      EXPECT_EQ(out, std::vector<std::uint16_t>(n, 0x7fff)) << bits;
+      EXPECT_TRUE(found) << bits;
+    }
+  }
+}
+
 TEST_P(Unscale, Doubles) {
   double x = 1, out = -1;
   scale = 3;

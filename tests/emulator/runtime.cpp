@@ -9,7 +9,19 @@
 #include "tests/emulator/block.hpp"
 #include "tests/emulator/cuda_runtime.h"
 
+// Where a program has it: from now on, or no longer, what asks for memory is the GPU and not the
+// host. (A test that refuses the host memory lets the GPU have it.)
+extern "C" [[gnu::weak]] void emulated_gpu_works(bool works);
+
 namespace {
+
+struct AtWork {
+  AtWork() { say(true); }
+  ~AtWork() { say(false); }
+  static void say(bool works) {
+    if (emulated_gpu_works != nullptr) emulated_gpu_works(works);
+  }
+};
 
 constexpr std::size_t kMostShared = 227 * 1024, kSharedUnasked = 48 * 1024, kMostParameters = 32764;
 constexpr int kProcessors = 4;
@@ -178,6 +190,7 @@ cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::si
       (resident && blocks > std::uint64_t{kProcessors} * kBlocksOfProcessor))
     return said(cudaErrorInvalidConfiguration);
 
+  const AtWork at_work;
   const Index grid{x, y, z}, block{config.blockDim.x, config.blockDim.y, config.blockDim.z};
   const auto at_once = static_cast<unsigned>(resident ? blocks : cluster);
   const auto run = [&](Company& company, unsigned rank, std::uint64_t number) {

@@ -1,10 +1,12 @@
 #include "tests/fuzz/check.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <string_view>
 
 namespace fuzz {
 namespace {
@@ -34,7 +36,12 @@ std::vector<Row> make_rows() {
     const bool is_cuda = std::strncmp(row.name, "cuda", 4) == 0;
     if (!row.available || rows.front().name == row.name) continue;
     if (is_cuda && std::strcmp(twinops_device_at(0)->name, "emulated GPU") != 0) continue;
+    if (!std::string_view(row.name).starts_with(rows_begin_with)) continue;
     rows.push_back({row.name, {is_cuda ? kDLCUDA : kDLCPU, 0}});
+  }
+  if (rows.size() == 1 && *rows_begin_with != '\0') {
+    std::fprintf(stderr, "fuzz_operators: no row begins with '%s'\n", rows_begin_with);
+    std::exit(2);
   }
   return rows;
 }
@@ -89,9 +96,11 @@ void restore(const Call& call, const std::vector<std::vector<std::byte>>& memory
 }
 
 Result run(Call& call, const Row& row) {
-  for (View& v : call.views)
-    if (v.tensor.device.device_type == kDLCPU || v.tensor.device.device_type == kDLCUDA)
-      v.tensor.device = row.device;
+  for (View& v : call.views) {
+    std::int32_t type;  // it may be none that there is
+    std::memcpy(&type, &v.tensor.device.device_type, sizeof(type));
+    if (type == kDLCPU || type == kDLCUDA) v.tensor.device = row.device;
+  }
   Allocator allocator{call.failing_allocation, {}};
   twinops_report report{sizeof(report), 0, nullptr, nullptr, 0};
   twinops_execution how{};

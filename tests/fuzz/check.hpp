@@ -12,7 +12,10 @@ struct Counts {
   long calls = 0, accepted = 0, refused = 0, failed = 0, too_large = 0;
 };
 
-// What is wrong; empty if nothing is. Rows: of all, or of the device.
+// The rows that are compared with the reference begin so. To be set before the first check().
+inline const char* rows_begin_with = "";
+
+// What is wrong; empty if nothing is.
 std::string check(const std::vector<std::uint8_t>& input, Counts& counts);
 
 }  // namespace fuzz

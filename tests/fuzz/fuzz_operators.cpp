@@ -1,9 +1,11 @@
 // The operator table under random calls. Built with libFuzzer (clang, TWINOPS_FUZZER) this is its
 // target; without it, a program of its own that makes its inputs from a seed:
 //
-//   fuzz_operators --calls 1000000 --seed 1 [--first 0] [--seconds 60] [file or folder]...
+//   fuzz_operators --calls 1000000 --seed 1 [--first 0] [--seconds 60] [--row cuda]
+//                  [file or folder]...
 //
-// Files are inputs: a corpus, or one that failed before.
+// Files are inputs: a corpus, or one that failed before. --row: rows that begin so, beside the
+// reference; the emulated GPU's where its library is loaded. It fails where there are none.
 #include <unistd.h>
 
 #include <chrono>
@@ -86,6 +88,8 @@ int main(int argc, char** argv) {
       seed = std::strtoull(argv[++i], nullptr, 0);
     else if (std::strcmp(argv[i], "--first") == 0 && has_value)
       number = std::strtoull(argv[++i], nullptr, 0);
+    else if (std::strcmp(argv[i], "--row") == 0 && has_value)
+      fuzz::rows_begin_with = argv[++i];
     else
       paths.emplace_back(argv[i]);
   }

@@ -157,9 +157,10 @@ def find_program(build, name, made=Path("none")):
     """A test's program: `made` if it is that, else the build's; None if it has none."""
     if made.name == name:
         return made
-    for path in sorted((build.folder / "tests").rglob(name)):
-        if os.access(path, os.X_OK) and path.is_file():
-            return path
+    for room in "tests", "tools":
+        for path in sorted((build.folder / room).rglob(name)):
+            if os.access(path, os.X_OK) and path.is_file():
+                return path
     return None
 
 

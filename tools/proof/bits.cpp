@@ -14,6 +14,14 @@ std::int64_t ordered(const Format& f, std::uint64_t bits) {
   return (bits & f.sign()) != 0 ? -magnitude : magnitude;
 }
 
+// An integer's bits, those of -1 for -1.5; 0 for a NaN and for what 64 bits do not hold.
+std::uint64_t whole_bits(double value) {
+  if (value >= 0x1p63 && value < 0x1p64) return static_cast<std::uint64_t>(value);
+  if (value >= -0x1p63 && value < 0x1p63)
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+  return 0;
+}
+
 }  // namespace
 
 bool is_floating(DLDataType type) { return type.code == kDLFloat || type.code == kDLBfloat; }
@@ -32,9 +40,8 @@ bool is_nan(DLDataType type, std::uint64_t bits) {
 
 std::uint64_t bits_from(DLDataType type, double value) {
   if (type.code == twinops::kBool.code) return value != 0;
-  if (type.code == kDLUInt) return static_cast<std::uint64_t>(value);
   if (!is_floating(type)) {
-    const auto bits = static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+    const std::uint64_t bits = whole_bits(value);
     return type.bits == 64 ? bits : bits & ((std::uint64_t{1} << type.bits) - 1);
   }
   if (type.bits == 64) return twinops::to_bits(value);
