@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels_cuda/common/fast_divide.cuh"
+#include "kernels_cuda/rows/lane_shapes.hpp"
 #include "operators/softmax_rows.hpp"
 
 namespace twinops {
