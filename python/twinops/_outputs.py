@@ -109,3 +109,14 @@ def outputs(name):
         )
         for a in op.outputs
     )
+
+
+# What says which elements of a softmax are masked out: inputs and attributes of its gradient.
+MASKS, CAUSAL = ("mask", "lengths"), ("causal", "causal_offset")
+
+
+def needs_masks(op, mask_has_gradient):
+    """Whether the gradient of an operator of the softmax family is to be told of its masks. That of
+    probabilities is 0 where an element is masked out, because its probability is, unless what comes for it
+    is not finite; and a gradient that reads masks takes several times as long."""
+    return mask_has_gradient or op not in ("softmax", "softmax_dropout")

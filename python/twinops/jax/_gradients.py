@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
+from twinops import _outputs
 from twinops._native import operators
 from twinops.jax._plugin import Config, call
 
@@ -70,11 +71,15 @@ def _forward(config, inputs):
     kept = {}
     for name, (kind, source) in _sources(config.op).items():
         value = {"input": inputs, "output": outputs, "gradient": {}}[kind].get(source)
-        if value is not None:
+        if value is not None and (name not in _outputs.MASKS or _reads_masks(config.op, wanted)):
             kept[name] = value
     shapes = {n: jax.ShapeDtypeStruct(v.shape, v.dtype) for n, v in inputs.items()}
     shardings = {n: _sharding(v) for n, v in inputs.items()}
     return outputs, (kept, _Static((shapes, shardings, wanted)))
+
+
+def _reads_masks(op, wanted):
+    return _outputs.needs_masks(op, "mask" in wanted)
 
 
 def _sharding(x):
@@ -135,7 +140,8 @@ def _instantiate(cotangent):
 def _gradient_config(config, kept, shapes, wanted):
     op = config.op + "_grad"
     known, asked = operators()[op].attributes, {}
-    attributes = tuple((n, v) for n, v in config.attributes if n in known)
+    left = () if _reads_masks(config.op, wanted) else _outputs.CAUSAL
+    attributes = tuple((n, v) for n, v in config.attributes if n in known and n not in left)
     size = shapes["x"].shape[-1] if config.size is not None else None
     if "dmask" in {a.name for a in operators()[op].outputs} and "mask" in wanted:
         asked["dmask"] = "same"

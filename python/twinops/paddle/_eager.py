@@ -15,6 +15,8 @@ import paddle
 from paddle.autograd import PyLayer
 from paddle.base import core
 
+from twinops import _outputs
+
 _GRAD = "@GRAD"
 
 
@@ -84,6 +86,9 @@ class Plan:
         self.kept_inputs = [n for n in kept if n not in outputs]
         # Inputs that have a gradient, in the order of the gradient's outputs.
         self.wanted = tuple(wanted)
+        if not _outputs.needs_masks(op, "mask" in wanted):
+            self.kept_inputs = [n for n in self.kept_inputs if n not in _outputs.MASKS]
+            self.attributes = [n for n in self.attributes if n not in _outputs.CAUSAL]
         # Whether the gradient reads an output that depends on x.
         self.reads_result = any(n in ("out", "probabilities") for n, _ in self.kept_outputs)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import increment_version
 
+from twinops import _outputs
 from twinops._native import operators
 from twinops.torch import _plugin
 
@@ -188,6 +189,9 @@ def _register(op):
                 attributes[result.type_attribute] = "same" if rows else ""
             elif result.type_attribute:
                 attributes[result.type_attribute] = _type_name(ctx.shapes[wanted][1])
+        if not _outputs.needs_masks(op, needs.get("mask")):
+            kept.update(dict.fromkeys(_outputs.MASKS))
+            attributes.update(causal=False, causal_offset=0)
         grads = {name: None for name in known.tensors}
         if dp is not None and needs.get("x"):  # the second derivative comes by the probabilities too
             own = {n: attributes[n] for n in (*_OF_SECOND, "dx_type", "dmask_type")}

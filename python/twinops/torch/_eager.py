@@ -8,6 +8,7 @@ An operator has a second one without a gradient, RAW, for that. Under create_gra
 import torch
 from torch.autograd import Function, forward_ad
 
+from twinops import _outputs
 from twinops.torch import _random
 from twinops.torch._plugin import functional_names
 
@@ -62,6 +63,9 @@ class Softmax(Function):
     def forward(ctx, x, mask, lengths, op, attributes):
         y = RAW[op](x, mask, lengths, **attributes)
         ctx.op, ctx.attributes, ctx.dtype = op, attributes, x.dtype
+        if not _outputs.needs_masks(op, mask is not None and ctx.needs_input_grad[1]):
+            ctx.attributes = {n: v for n, v in attributes.items() if n not in _outputs.CAUSAL}
+            mask = lengths = None
         ctx.save_for_backward(y, mask, lengths)
         return y
 
@@ -191,18 +195,18 @@ class SoftmaxDropout(Function):
         y, p, kept = RAW["softmax_dropout"](
             x, mask, lengths, seed_tensor, **softmax, **dropout, **types
         )
-        ctx.softmax = dict(softmax)
+        ctx.softmax = {n: v for n, v in softmax.items() if n not in _outputs.CAUSAL}
         if p.dtype != x.dtype:
             ctx.softmax["dx_type"] = str(x.dtype).removeprefix("torch.")
         ctx.dropout = dropout
         ctx.set_materialize_grads(False)
         kept = kept if "dropout_mask_type" in types else None
-        ctx.save_for_backward(p, mask, lengths, kept, seed_tensor)
+        ctx.save_for_backward(p, kept, seed_tensor)
         return y, p
 
     @staticmethod
     def backward(ctx, dy, dp):
-        p, mask, lengths, kept, seed_tensor = ctx.saved_tensors
+        p, kept, seed_tensor = ctx.saved_tensors
         dx = None
         if dy is not None:
             dx = _gradient(
@@ -210,14 +214,14 @@ class SoftmaxDropout(Function):
                 p,
                 dy,
                 kept,
-                mask,
-                lengths,
+                None,
+                None,
                 seed_tensor,
                 **ctx.softmax,
                 **ctx.dropout,
             )[0]
         if dp is not None:
-            more = _gradient("softmax_grad", p, dp, mask, lengths, **ctx.softmax)[0]
+            more = _gradient("softmax_grad", p, dp, **ctx.softmax)[0]
             dx = more if dx is None else dx + more
         return dx, None, None, None, None, None, None
 
