@@ -97,7 +97,8 @@ struct Minimal {
         add(*op.arguments[i], op.arguments[i]->types[0], 1);
   }
   // The required arguments, of `rank` dimensions, and argument `tried` in `type`, which the others
-  // have too where they may: out is of the type of x.
+  // have too where they may: out is of the type of x. A gradient comes with what it is the gradient
+  // of: dmask with mask.
   Minimal(const twinops_operator_info& op, const twinops_argument_info& tried, DLDataType type,
           std::size_t rank)
       : call(op.name) {
@@ -107,6 +108,8 @@ struct Minimal {
         add(a, type, a.is_required ? rank : 1);
       else if (a.is_required)
         add(a, takes(a, type) ? type : a.types[0], rank);
+      else if (tried.name == "d" + std::string(a.name))
+        add(a, takes(a, type) ? type : a.types[0], 1);
     }
   }
   void add(const twinops_argument_info& a, DLDataType type, std::size_t rank) {
