@@ -135,7 +135,7 @@ void spoil(Call& call, Bytes& bytes) {
       t.ndim = -value;
       break;
     case Spoiling::type:
-      t.dtype = {value, static_cast<std::uint8_t>(value * 8), 1};
+      t.dtype = {value, static_cast<std::uint8_t>(value * 8 + 1), 1};  // bits that no type has
       break;
     case Spoiling::lanes:
       t.dtype.lanes = value;
