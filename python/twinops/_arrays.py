@@ -74,8 +74,9 @@ def _shape_of(shape):
 
 def call(plan, inputs, asked, attributes, size=None, shape=None, like=None):
     """Calls an operator. `inputs` and `asked` are in the table's order; of an output "same" or a type
-    asks for a new array, None leaves it out, and an array is written. An operator whose output is like
-    no input takes its shape, and an array whose kind it is to be."""
+    asks for a new array, None leaves it out (one that is made on demand alone is then not among the
+    results), and an array is written. An operator whose output is like no input takes its shape, and an
+    array whose kind it is to be."""
     first = _first(inputs) if like is None else like
     if first is None and shape is None:
         raise TypeError(f"{plan.op.name}: expected an array; got none")
@@ -103,6 +104,8 @@ def call(plan, inputs, asked, attributes, size=None, shape=None, like=None):
         elif want is None:
             if output.is_required:
                 raise TypeError(f"{plan.op.name}: {output.name}: cannot be left out")
+            if output.on_demand:
+                continue
             made = None
         else:
             if not isinstance(want, str):

@@ -127,7 +127,8 @@ def test_cupy_has_every_operator(op, rng):
     results = getattr(twinops, op)(**where, **inputs, **s.attributes, **s.asked)
     results = results if isinstance(results, tuple) else (results,)
     expected = core.run(op, *s)
-    for output, ours in zip(_outputs.outputs(op), results, strict=True):
+    made = [o for o in _outputs.outputs(op) if not o.on_demand or o.name in s.asked]
+    for output, ours in zip(made, results, strict=True):
         pairs = zip(ours, expected[output.name]) if output.is_list else [(ours, expected[output.name])]
         for a, b in pairs:
             core.assert_same(a.get(), b, f"{op}: {output.name}")

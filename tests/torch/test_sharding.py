@@ -37,10 +37,17 @@ def _run(body, world):
     device_type = "cuda" if torch.cuda.device_count() >= world else "cpu"
     if not dist.is_available():
         pytest.skip("this PyTorch has no torch.distributed")
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = (world, os.path.join(folder, "store"), body, device_type, sys.path)
-        mp.start_processes(_enter, arguments, nprocs=world, start_method="fork" if device_type == "cpu"
-                           and not torch.cuda.is_initialized() else "spawn")
+    fork = device_type == "cpu" and not torch.cuda.is_initialized()
+    for attempt in range(3):  # on a busy machine Gloo's processes now and then fail to connect
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = (world, os.path.join(folder, "store"), body, device_type, sys.path)
+            try:
+                return mp.start_processes(
+                    _enter, arguments, nprocs=world, start_method="fork" if fork else "spawn"
+                )
+            except mp.ProcessRaisedException as error:
+                if "connectFullMesh" not in str(error) or attempt == 2:
+                    raise
 
 
 def _seeded(f, *args, **kwargs):

@@ -351,5 +351,7 @@ def _for_arrays(plan, inputs, asked, attributes, size, shape):
         wants[output.name] = want
     values = {n: v for n, v in zip(op.attributes, attributes) if v is not None}
     outputs = run(op.name, given, values, asked=wants, size=size, shape=shape)
-    results = [outputs.get(a.name) for a in op.outputs]
+    kinds = _outputs.outputs(op.name)
+    left_out = {o.name for o in kinds if o.on_demand and wants[o.name] is None}
+    results = [outputs.get(o.name) for o in kinds if o.name not in left_out]
     return results[0] if len(results) == 1 else tuple(results)
