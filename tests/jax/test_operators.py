@@ -61,7 +61,7 @@ def test_functions_of_arrays_take_jax_arrays(rng, device):
         if s.shape:
             where["like"] = jax.device_put(np.ones(1, "f4"), device)
         results = getattr(twinops, op)(**where, **inputs, **s.attributes, **s.asked)
-        names = [o.name for o in _outputs.outputs(op)]
+        names = [o.name for o in _outputs.outputs(op) if not o.on_demand or o.name in s.asked]
         results = dict(zip(names, results if len(names) > 1 else (results,), strict=True))
         compare(op, {k: v for k, v in results.items() if v is not None}, core.run(op, *s))
     with pytest.raises(TypeError, match="cannot be written"):
