@@ -47,6 +47,8 @@ template bool collapse<4>(Layout<4>&, int, const std::int64_t*,
                           const std::array<const std::int64_t*, 4>&);
 template bool collapse<7>(Layout<7>&, int, const std::int64_t*,
                           const std::array<const std::int64_t*, 7>&);
+template bool collapse<8>(Layout<8>&, int, const std::int64_t*,
+                          const std::array<const std::int64_t*, 8>&);
 template bool collapse<3>(Layout<3>&, int, const std::int64_t*,
                           const std::array<const std::int64_t*, 3>&);
 

@@ -41,19 +41,22 @@ SoftmaxGradCall read_softmax_grad(const Call& call, const char* y_name, const St
   expect_shape(call, "dx", y_name);
   MaskStrides mask_strides;
   RowMask mask = read_row_mask(call, "dx", dx, axis, mask_strides);
-  const Rows<7> rows =
-      read_rows<7>(call, "dx", y, axis,
+  const BroadcastSums dmask = read_broadcast_sums(call, "dmask", "mask", dx);
+  const Strides packed = dmask.asked() ? row_major(dx) : Strides(dx.rank, 0);
+  const Rows<8> rows =
+      read_rows<8>(call, "dx", y, axis,
                    {strides_of(dx), strides_of(y), strides_of(dy), mask_strides.mask,
-                    mask_strides.lengths, mask_strides.query, more});
+                    mask_strides.lengths, mask_strides.query, packed, more});
   mask.step = rows.step[3];
   const Rows<3> own{rows.rows,
                     rows.length,
                     {rows.step[0], rows.step[1], rows.step[2]},
                     operands_of<0, 3>(rows.outer)};
   return {{y.data, dy.data, dx.data, types, own, read_scale(call, y.type), mask,
-           operands_of<3, RowMask::kOperands>(rows.outer)},
-          operands_of<6, 1>(rows.outer),
-          rows.step[6]};
+           operands_of<3, RowMask::kOperands>(rows.outer), dmask, operands_of<6, 1>(rows.outer),
+           rows.step[6]},
+          operands_of<7, 1>(rows.outer),
+          rows.step[7]};
 }
 
 const OperatorInfo SoftmaxGrad::info{"softmax_grad",

@@ -1,6 +1,8 @@
 // The backward passes of softmax and log_softmax. docs/operators/softmax_grad.md.
 #pragma once
 
+#include "operators/execution.hpp"
+#include "operators/mask_gradient.hpp"
 #include "operators/softmax_mask.hpp"
 
 namespace twinops {
@@ -15,7 +17,44 @@ struct SoftmaxGradArguments {
   double scale;  // that the forward pass multiplied x with; of the compute type
   RowMask mask;  // the forward pass's
   Layout<RowMask::kOperands> mask_outer;  // of the axes of rows.outer, in the same order
+
+  BroadcastSums dmask;
+  // Where rows of x's shape lie that have no gaps: of the same rows in the same order, and only
+  // where dmask is asked for.
+  Layout<1> packed;
+  std::int64_t packed_step;
+
+  Type compute_type() const { return types.in == Type::float64 ? Type::float64 : Type::float32; }
+  // Whether what is summed up for dmask is not dx itself, and how many bytes it takes.
+  bool needs_packed() const { return scale != 1 || types.out != compute_type(); }
+  std::size_t packed_bytes() const {
+    return static_cast<std::size_t>(rows.rows * rows.length) * size_of(compute_type());
+  }
 };
+
+// Carries out a gradient and the sums that it is asked for. run(arguments) makes dx; sum(values,
+// place) adds up the gradients with respect to softmax's values, which are dx where that is of the
+// compute type and not scaled. Else they are made first, in scratch memory, because dx may be
+// written over what they are made of.
+template <class Run, class Sum>
+void run_with_sums(const SoftmaxGradArguments& a, Execution& execution, Run&& run, Sum&& sum) {
+  if (!a.dmask.asked()) return run(a);
+  if (!a.needs_packed()) {
+    run(a);
+    return sum(a.dx, BroadcastSums::kDx);
+  }
+  const Workspace packed(execution, a.packed_bytes());
+  SoftmaxGradArguments d = a;
+  d.dx = packed.data();
+  d.types.out = a.compute_type();
+  d.scale = 1;
+  d.rows.step[SoftmaxGradArguments::kDx] = a.packed_step;
+  for (int axis = 0; axis < d.rows.outer.rank; ++axis)
+    d.rows.outer.stride[SoftmaxGradArguments::kDx][axis] = a.packed.stride[0][axis];
+  run(d);
+  sum(packed.data(), BroadcastSums::kPacked);
+  run(a);
+}
 
 // Reads all of a call but what overlaps; `y` is the name of what the forward pass gave. `more`: the
 // strides of one further operand of the caller's, whose rows come back beside.
@@ -26,12 +65,15 @@ struct SoftmaxGradCall {
 };
 SoftmaxGradCall read_softmax_grad(const Call& call, const char* y, const Strides& more);
 
-inline constexpr std::array<ArgumentInfo, 2> kGradMaskArguments{{
+inline constexpr std::array<ArgumentInfo, 3> kGradMaskArguments{{
     {"mask", ArgumentInfo::Direction::input, ArgumentInfo::Form::tensor, false,
      kRowMaskArguments[0].types,
      "The forward pass's. What it masks out gets a gradient of 0, and its dy is not read."},
     {"lengths", ArgumentInfo::Direction::input, ArgumentInfo::Form::tensor, false,
      kRowMaskArguments[1].types, "The forward pass's."},
+    {"dmask", ArgumentInfo::Direction::output, ArgumentInfo::Form::tensor, false, kFloatingTypes,
+     "The gradient of a mask of numbers, summed over the axes that it was broadcast over: its type "
+     "and shape, without gaps."},
 }};
 
 inline constexpr auto kSoftmaxGradAttributes =

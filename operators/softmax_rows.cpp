@@ -60,5 +60,7 @@ TypePair read_type_pair(const Call& call, const char* in, const char* out) {
 
 template Rows<7> read_rows<7>(const Call&, const char*, const Tensor&, int,
                               const std::array<Strides, 7>&);
+template Rows<8> read_rows<8>(const Call&, const char*, const Tensor&, int,
+                              const std::array<Strides, 8>&);
 
 }  // namespace twinops

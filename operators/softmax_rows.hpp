@@ -64,5 +64,7 @@ void with_type_pair(TypePair pair, F&& f) {
 
 extern template Rows<7> read_rows<7>(const Call&, const char*, const Tensor&, int,
                                      const std::array<Strides, 7>&);
+extern template Rows<8> read_rows<8>(const Call&, const char*, const Tensor&, int,
+                                     const std::array<Strides, 8>&);
 
 }  // namespace twinops

@@ -5,6 +5,7 @@
 #include "kernels_cuda/loss_scaling/update_loss_scaling.cu"
 #include "kernels_cuda/random/random_fill.cuh"
 #include "kernels_cuda/random/random_projection.cuh"
+#include "kernels_cuda/softmax/broadcast_sums.cu"
 #include "kernels_cuda/softmax/dispatch.cuh"
 #include "kernels_cuda/softmax/grad_dispatch.cuh"
 #include "kernels_cuda/softmax/grad_planes_kernel.cuh"

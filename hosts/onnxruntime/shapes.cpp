@@ -75,6 +75,11 @@ void infer_shapes(const Api& api, const Signature& signature, const ShapeInferCo
   size_t count = 0, at = 0;
   check(api.input_count(&context, &count));
   for (const Output& output : signature.outputs) {
+    // Of an output that is like an input which may be left out, ONNX Runtime learns when it runs.
+    if (output.argument->is_required == 0 && !signature.is_there(output.like)) {
+      ++at;
+      continue;
+    }
     const size_t end = output.argument->is_list != 0 ? count : output.like + 1;
     for (size_t input = output.like; input < end; ++input, ++at) {
       Known known = read(api, context, input);

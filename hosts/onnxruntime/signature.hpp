@@ -38,6 +38,11 @@ struct Signature {
   std::vector<Output> outputs;
 
   size_t find_input(const char* name) const;  // inputs.size() if there is none
+  // Whether every node has the input.
+  bool is_there(size_t input) const {
+    const twinops_argument_info* argument = inputs[input].argument;
+    return argument == nullptr || argument->is_required != 0;
+  }
 };
 
 // Types and shapes of a node's outputs, told while a graph is loaded. A mask of bits has a size

@@ -22,10 +22,16 @@ constexpr Rule kRules[] = {
     {"check_finite_and_unscale", "found_inf", Output::Shape::one_element, "scale", kBool, nullptr},
     {"philox_words", "words", Output::Shape::like_input, "like", {kDLUInt, 32, 1}, nullptr},
     {"uniform", "out", Output::Shape::like_input, "like", {kDLFloat, 32, 1}, nullptr},
+    {"softmax_grad", "dmask", Output::Shape::like_input, "mask", {}, nullptr},
+    {"log_softmax_grad", "dmask", Output::Shape::like_input, "mask", {}, nullptr},
+    {"softmax_dropout_grad", "dmask", Output::Shape::like_input, "mask", {}, nullptr},
     {"bias_dropout_residual_grad", "dbias", Output::Shape::sums_or_copy, "bias", {}, nullptr},
     {"random_projection", "y", Output::Shape::last_dimension, "x", {}, "k"},
     {"random_projection_grad", "dx", Output::Shape::like_input, "x", {}, nullptr},
 };
+
+// Inputs that may be there without a gradient: a mask of bytes has none.
+constexpr const char* kAlsoWithout[] = {"mask"};
 
 // Gradients that are the gradient of the output as it is.
 struct PassedOn {
@@ -116,10 +122,10 @@ bool find_source(const Signature& forward, const twinops_argument_info& argument
   return false;
 }
 
-// The gradient with respect to an input of the forward operator: "dbias" for "bias".
+// The gradient with respect to an input of the forward operator that has one: "dbias" for "bias".
 void add_gradient(Signature& s, const Signature& forward, const twinops_argument_info& argument) {
   const int source = forward.find_input(argument.name + 1);
-  if (source < 0) return;
+  if (source < 0 || forward.inputs[source].optional) return;
   const Input& input = forward.inputs[source];
   Output output{input.name, &argument, input.list, true};
   output.like = first_tensor(s);
@@ -156,6 +162,11 @@ bool has_optional_gradient(const twinops_operator_info& info, const twinops_argu
   });
 }
 
+bool may_be_without(const std::string& input) {
+  return std::any_of(std::begin(kAlsoWithout), std::end(kAlsoWithout),
+                     [&](const char* name) { return input == name; });
+}
+
 // `chosen`: those of the inputs with an optional gradient that are there, a bit each.
 Signature forward_signature(const twinops_operator_info& info, unsigned chosen) {
   Signature s;
@@ -169,10 +180,10 @@ Signature forward_signature(const twinops_operator_info& info, unsigned chosen) 
     if (has_optional_gradient(info, a)) {
       const bool there = (chosen & 1) != 0;
       chosen >>= 1;
-      if (!there) continue;
-      input.optional = false;
-      s.name += joint + input.name;
-      joint = "_and_";
+      if (!there && !may_be_without(input.name)) continue;
+      input.optional = !there;
+      if (there) s.name += joint + input.name;
+      if (there) joint = "_and_";
     }
     s.inputs.push_back(input);
   }

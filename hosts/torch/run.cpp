@@ -224,7 +224,7 @@ class Call {
       return empty(view, {(elements + 31) / 32}, type);
     }
     // A mask of bytes lies in the order of the elements, whatever the order of `like` in memory.
-    if (r.is_optional() && type.bits == 8)
+    if (r.shape == Result::Shape::dense || (r.is_optional() && type.bits == 8))
       return empty(view, std::vector<int64_t>(view.shape, view.shape + view.ndim), type);
     if (r.shape == Result::Shape::like) return empty_like(like.handle, view, type);
     if (view.ndim == 0)
@@ -241,9 +241,12 @@ class Call {
   }
 
   AtenTensorHandle make(const Result& r, Tensors& made) {
-    const DLTensor& like = inputs_[r.like].view;
-    const DLDataType type = type_of(r, like);
-    if (type.bits == 0) return handles_.keep(empty(like, {0}, {kDLUInt, 8, 1}));
+    const Tensors& like = inputs_[r.like];
+    if (like.count == 0 && !std::string_view(values_[r.type_attribute].text).empty())
+      throw std::runtime_error(std::string(s_.info->name) + ": " + r.argument->name +
+                               ": is asked for, but no " + s_.operands[r.like].name + " is given");
+    const DLDataType type = like.count == 0 ? DLDataType{} : type_of(r, like.view);
+    if (type.bits == 0) return handles_.keep(empty(inputs_[0].view, {0}, {kDLUInt, 8, 1}));
     made.set(handles_.keep(make_like(r, type)));
     made.look(r.argument);
     add_argument(r.argument, made);

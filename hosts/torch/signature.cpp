@@ -18,8 +18,8 @@ struct Rule {
   bool typed;        // an attribute chooses the type
 };
 constexpr DLDataType kSame{};
-constexpr auto kLike = Result::Shape::like, kRow = Result::Shape::row,
-               kLast = Result::Shape::last_dimension;
+constexpr auto kLike = Result::Shape::like, kDense = Result::Shape::dense,
+               kRow = Result::Shape::row, kLast = Result::Shape::last_dimension;
 constexpr Rule kRules[] = {
     {"softmax", "out", "x", kLike, kSame, nullptr, true},
     {"log_softmax", "out", "x", kLike, kSame, nullptr, true},
@@ -28,6 +28,9 @@ constexpr Rule kRules[] = {
     {"softmax_grad", "dx", "dy", kLike, kSame, nullptr, true},
     {"log_softmax_grad", "dx", "dy", kLike, kSame, nullptr, true},
     {"softmax_dropout_grad", "dx", "dy", kLike, kSame, nullptr, true},
+    {"softmax_grad", "dmask", "mask", kDense, kSame, nullptr, false},
+    {"log_softmax_grad", "dmask", "mask", kDense, kSame, nullptr, false},
+    {"softmax_dropout_grad", "dmask", "mask", kDense, kSame, nullptr, false},
     {"bias_dropout_residual_grad", "dbias", "dy", kRow, kSame, nullptr, true},
     {"philox_words", "words", "like", kLike, {kDLUInt, 32, 1}, nullptr, false},
     {"uniform", "out", "like", kLike, {kDLFloat, 32, 1}, nullptr, false},
@@ -226,9 +229,10 @@ std::string describe_results(const Signature& s) {
   std::string text;
   for (const Result& r : s.results) {
     text += std::string(r.argument->name) + " " + s.operands[r.like].name + " ";
-    text += r.shape == Result::Shape::like  ? "like"
-            : r.shape == Result::Shape::row ? "row"
-                                            : "last:" + s.attributes[r.size_attribute].name;
+    text += r.shape == Result::Shape::like    ? "like"
+            : r.shape == Result::Shape::dense ? "dense"
+            : r.shape == Result::Shape::row   ? "row"
+                                              : "last:" + s.attributes[r.size_attribute].name;
     text += std::string(" ") + (r.type.bits == 0 ? "same" : twinops_type_name(r.type)) + " ";
     text += r.type_attribute < 0
                 ? "-"

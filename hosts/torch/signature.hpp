@@ -30,9 +30,9 @@ struct Attribute {
 
 // A new tensor that a functional operator gives.
 struct Result {
-  // The shape of the operand `like`; that with a last dimension of another size; its last
-  // dimension.
-  enum class Shape { like, last_dimension, row };
+  // The shape of the operand `like`; that in row-major order without gaps; that with a last
+  // dimension of another size; its last dimension.
+  enum class Shape { like, dense, last_dimension, row };
 
   const twinops_argument_info* argument;
   int like = 0;

@@ -72,21 +72,30 @@ using SoftmaxGradOptions = SoftmaxOptions;
 //   dy  shape and type of y: the gradient of y
 //   dx  shape of y; type of y, or float32 for a 16-bit y, or float16 or bfloat16 for a float32 y;
 //       may be dy or y itself
-// docs/operators/softmax_grad.md
+//   dmask  output, of the type and shape of a mask of numbers, without gaps: its gradient, which is
+//          that of scale * x, summed over the axes that the mask was broadcast over, in the order
+//          of every sum, and rounded once
+// Refuses a dmask without a mask of numbers. docs/operators/softmax_grad.md
 inline Report softmax_grad(const Tensor& y, const Tensor& dy, const Tensor& dx,
                            const SoftmaxGradOptions& options = {},
+                           const std::optional<Tensor>& dmask = {},
                            const Execution& execution = {}) {
   Call call("softmax_grad");
-  return options.add_to(call.argument("y", y).argument("dy", dy).argument("dx", dx)).run(execution);
+  call.argument("y", y).argument("dy", dy).argument("dx", dx);
+  if (dmask) call.argument("dmask", *dmask);
+  return options.add_to(call).run(execution);
 }
 
 // dx = scale * (dy - exp(y) * sum(dy)) along the axis; y is what log_softmax gave. Tensors are
 // softmax_grad's. docs/operators/log_softmax_grad.md
 inline Report log_softmax_grad(const Tensor& y, const Tensor& dy, const Tensor& dx,
                                const SoftmaxGradOptions& options = {},
+                               const std::optional<Tensor>& dmask = {},
                                const Execution& execution = {}) {
   Call call("log_softmax_grad");
-  return options.add_to(call.argument("y", y).argument("dy", dy).argument("dx", dx)).run(execution);
+  call.argument("y", y).argument("dy", dy).argument("dx", dx);
+  if (dmask) call.argument("dmask", *dmask);
+  return options.add_to(call).run(execution);
 }
 
 // What softmax_dropout stores for its gradient; each may be left out.
@@ -120,13 +129,16 @@ inline Report softmax_dropout(const Tensor& x, const Tensor& y, const KeptForGra
 //                  a float32 dy; may be dy itself
 //   dropout_mask   what softmax_dropout stored, or nothing: then `dropout` must be the options of
 //                  the forward call, whose words are drawn again
+//   dmask          softmax_grad's
 // docs/operators/softmax_dropout_grad.md
 inline Report softmax_dropout_grad(const Tensor& probabilities, const Tensor& dy, const Tensor& dx,
                                    const std::optional<Tensor>& dropout_mask = {},
                                    const SoftmaxGradOptions& softmax = {},
                                    const DropoutOptions& dropout = {},
+                                   const std::optional<Tensor>& dmask = {},
                                    const Execution& execution = {}) {
   Call call("softmax_dropout_grad");
+  if (dmask) call.argument("dmask", *dmask);
   call.argument("probabilities", probabilities).argument("dy", dy).argument("dx", dx);
   if (dropout_mask) call.argument("dropout_mask", *dropout_mask);
   return dropout.add_to(softmax.add_to(call)).run(execution);

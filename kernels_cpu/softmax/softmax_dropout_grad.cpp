@@ -4,6 +4,7 @@
 #include "kernels_cpu/dropout/row_masks.hpp"
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cpu/rows/reduce_rows.hpp"
+#include "kernels_cpu/softmax/broadcast_sums.hpp"
 #include "kernels_cpu/softmax/softmax_grad_masked.hpp"
 #include "kernels_cpu/softmax/softmax_grad_op.hpp"
 
@@ -47,15 +48,22 @@ void run_cpu<SoftmaxDropoutGrad, isa::TWINOPS_ISA>(const SoftmaxDropoutGradArgum
   using Isa = isa::TWINOPS_ISA;
   execution.random_words = a.dropout.random_words;
   const Sequence sequence = a.dropout.random.sequence();
-  with_type_pair(a.softmax.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
-    using Dy = DroppedDy<In, Isa>;
-    const Dy dy{a, {a.dropout, sequence}};
-    if (!a.softmax.mask.is_plain())
-      return for_each_row(MaskedGradRows<Isa, false, In, Out, Dy>(a.softmax, dy), execution,
-                          a.softmax.rows.rows, a.softmax.rows.length);
-    for_each_row(GradRows<Isa, false, In, Out, Dy>(a.softmax, dy), execution, a.softmax.rows.rows,
-                 a.softmax.rows.length);
-  });
+  run_with_sums(
+      a.softmax, execution,
+      [&](const SoftmaxGradArguments& part) {
+        with_type_pair(part.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+          using Dy = DroppedDy<In, Isa>;
+          const Dy dy{a, {a.dropout, sequence}};
+          const std::int64_t rows = part.rows.rows, length = part.rows.length;
+          if (!part.mask.is_plain())
+            return for_each_row(MaskedGradRows<Isa, false, In, Out, Dy>(part, dy), execution, rows,
+                                length);
+          for_each_row(GradRows<Isa, false, In, Out, Dy>(part, dy), execution, rows, length);
+        });
+      },
+      [&](const void* values, BroadcastSums::Place place) {
+        broadcast_sums_on_cpu(a.softmax.dmask, values, place, execution);
+      });
 }
 
 }  // namespace twinops

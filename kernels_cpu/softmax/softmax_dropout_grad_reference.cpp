@@ -10,7 +10,7 @@ template <>
 void run_reference<SoftmaxDropoutGrad>(const SoftmaxDropoutGradArguments& a, Execution& execution) {
   execution.random_words = a.dropout.random_words;
   const Sequence sequence = a.dropout.random.sequence();
-  grad_reference<false>(a.softmax, [&]<class T>(std::int64_t r, std::int64_t i, T dy) {
+  grad_reference<false>(a.softmax, execution, [&]<class T>(std::int64_t r, std::int64_t i, T dy) {
     using F = compute_t<T>;
     const std::int64_t e = row_offsets(a.outer, r).of[0] + i * a.step;
     const bool kept = reference_is_kept(a.dropout, sequence, e);

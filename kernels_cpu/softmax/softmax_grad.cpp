@@ -4,6 +4,7 @@
 
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cpu/rows/reduce_rows.hpp"
+#include "kernels_cpu/softmax/broadcast_sums.hpp"
 #include "kernels_cpu/softmax/softmax_grad_masked.hpp"
 #include "kernels_cpu/softmax/softmax_grad_op.hpp"
 #include "kernels_cpu/softmax/softmax_grad_strided.hpp"
@@ -41,17 +42,27 @@ void grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
   });
 }
 
+template <class Isa, bool kLog>
+void grad_with_sums(const SoftmaxGradArguments& a, Execution& execution) {
+  run_with_sums(
+      a, execution,
+      [&](const SoftmaxGradArguments& part) { grad_rows<Isa, kLog>(part, execution); },
+      [&](const void* values, BroadcastSums::Place place) {
+        broadcast_sums_on_cpu(a.dmask, values, place, execution);
+      });
+}
+
 }  // namespace
 
 template <>
 void run_cpu<SoftmaxGrad, isa::TWINOPS_ISA>(const SoftmaxGradArguments& arguments,
                                             Execution& execution) {
-  grad_rows<isa::TWINOPS_ISA, false>(arguments, execution);
+  grad_with_sums<isa::TWINOPS_ISA, false>(arguments, execution);
 }
 template <>
 void run_cpu<LogSoftmaxGrad, isa::TWINOPS_ISA>(const SoftmaxGradArguments& arguments,
                                                Execution& execution) {
-  grad_rows<isa::TWINOPS_ISA, true>(arguments, execution);
+  grad_with_sums<isa::TWINOPS_ISA, true>(arguments, execution);
 }
 
 }  // namespace twinops

@@ -11,12 +11,12 @@ constexpr auto kAsItIs = [](std::int64_t, std::int64_t, auto dy) { return dy; };
 }  // namespace
 
 template <>
-void run_reference<SoftmaxGrad>(const SoftmaxGradArguments& arguments, Execution&) {
-  grad_reference<false>(arguments, kAsItIs);
+void run_reference<SoftmaxGrad>(const SoftmaxGradArguments& arguments, Execution& execution) {
+  grad_reference<false>(arguments, execution, kAsItIs);
 }
 template <>
-void run_reference<LogSoftmaxGrad>(const SoftmaxGradArguments& arguments, Execution&) {
-  grad_reference<true>(arguments, kAsItIs);
+void run_reference<LogSoftmaxGrad>(const SoftmaxGradArguments& arguments, Execution& execution) {
+  grad_reference<true>(arguments, execution, kAsItIs);
 }
 
 }  // namespace twinops

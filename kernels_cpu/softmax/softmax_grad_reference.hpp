@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "kernels_cpu/rows/offsets.hpp"
 #include "numerics/softmax.hpp"
@@ -9,10 +10,25 @@
 
 namespace twinops {
 
+// The sums of the gradients in `values`, one after the other.
+inline void sums_reference(const BroadcastSums& s, const void* values, int place) {
+  with_floating_type(s.type, [&]<class T>(TypeTag<T>) {
+    using F = compute_t<T>;
+    std::vector<F> of_sum(static_cast<std::size_t>(s.rows));
+    for (std::int64_t c = 0; c < s.columns; ++c) {
+      const F* const first =
+          static_cast<const F*>(values) + row_offsets(s.column_axes, c).of[place];
+      for (std::int64_t r = 0; r < s.rows; ++r)
+        of_sum[static_cast<std::size_t>(r)] = first[row_offsets(s.row_axes, r).of[place]];
+      static_cast<T*>(s.out)[c] = narrow<T>(folded_sum(of_sum.data(), s.rows));
+    }
+  });
+}
+
 // `counting(r, i, dy)`: the gradient that counts for element i of row r, where `dy` was read. Of
 // what is masked out neither y nor dy is.
 template <bool kLog, class Dy>
-void grad_reference(const SoftmaxGradArguments& a, Dy&& counting) {
+void dx_reference(const SoftmaxGradArguments& a, Dy&& counting) {
   using Operands = SoftmaxGradArguments;
   with_type_pair(a.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
     using F = compute_t<In>;
@@ -47,6 +63,13 @@ void grad_reference(const SoftmaxGradArguments& a, Dy&& counting) {
                                   : F(0));
     }
   });
+}
+
+template <bool kLog, class Dy>
+void grad_reference(const SoftmaxGradArguments& a, Execution& execution, Dy&& counting) {
+  run_with_sums(
+      a, execution, [&](const SoftmaxGradArguments& part) { dx_reference<kLog>(part, counting); },
+      [&](const void* values, int place) { sums_reference(a.dmask, values, place); });
 }
 
 }  // namespace twinops

@@ -3,12 +3,14 @@
 #pragma once
 
 #include "kernels_cuda/kernel.hpp"
+#include "kernels_cuda/softmax/broadcast_sums.hpp"
 #include "kernels_cuda/softmax/grad_block_kernel.cuh"
 #include "kernels_cuda/softmax/grad_grid_kernel.cuh"
 #include "kernels_cuda/softmax/grad_pair_kernel.cuh"
 #include "kernels_cuda/softmax/grad_staged_kernel.cuh"
 #include "kernels_cuda/softmax/grad_two_pass_kernel.cuh"
 #include "kernels_cuda/softmax/grad_warp_kernel.cuh"
+#include "kernels_cuda/softmax/strided.hpp"
 
 namespace twinops {
 
@@ -199,6 +201,23 @@ void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
       if (alignment == Alignment::aligned) return launch_grad<kLog, V, false>(a, params, execution);
     launch_grad<kLog, V, true>(a, params, execution);
   });
+}
+
+// The whole of a call: dx, and what sums are asked for.
+template <bool kLog>
+void run_any_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
+  const Workspace scratch(execution, scratch_of_broadcast_sums(a.dmask));
+  run_with_sums(
+      a, execution,
+      [&](const SoftmaxGradArguments& all) {
+        split_axes<kKernelAxes>(all, [&](const SoftmaxGradArguments& part) {
+          if (!run_softmax_grad_strided(kLog, part, execution))
+            run_softmax_grad<kLog>(part, execution);
+        });
+      },
+      [&](const void* values, BroadcastSums::Place place) {
+        broadcast_sums_on_cuda(a.dmask, values, place, scratch.data(), execution);
+      });
 }
 
 }  // namespace twinops

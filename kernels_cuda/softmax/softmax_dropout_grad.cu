@@ -1,6 +1,7 @@
 // softmax_dropout_grad: dropout's kernel from dy to dx, then softmax_grad's over dx in place. Where
 // dx is of another type than dy, what lies between them is scratch memory.
 #include "kernels_cuda/kernel.hpp"
+#include "kernels_cuda/softmax/broadcast_sums.hpp"
 #include "operators/dropout_grad.hpp"
 #include "operators/softmax_dropout_grad.hpp"
 
@@ -10,6 +11,9 @@ template <>
 void run_cuda<SoftmaxDropoutGrad>(const SoftmaxDropoutGradArguments& a, Execution& execution) {
   DropoutWork dropout = a.dropout;
   SoftmaxGradArguments softmax = a.softmax;
+  if (softmax.dmask.asked() && execution.allocate == nullptr)  // before anything is written
+    const Workspace refused(execution, scratch_of_broadcast_sums(softmax.dmask) +
+                                           (softmax.needs_packed() ? softmax.packed_bytes() : 0));
   if (dropout.y != nullptr) {
     run_cuda<DropoutGrad>(dropout, execution);
     softmax.dy = softmax.dx;

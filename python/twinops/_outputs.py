@@ -15,6 +15,9 @@ _RULES = {
     ("philox_words", "words"): {"type": "uint32"},
     ("uniform", "out"): {"type": "float32"},
     ("bias_dropout_residual_grad", "dbias"): {"shape": "last"},
+    ("softmax_grad", "dmask"): {"like": "mask", "on_demand": True},
+    ("log_softmax_grad", "dmask"): {"like": "mask", "on_demand": True},
+    ("softmax_dropout_grad", "dmask"): {"like": "mask", "on_demand": True},
     ("random_projection", "y"): {"shape": "resized", "size": "k"},
     ("random_projection_grad", "dx"): {"shape": "resized", "size": "columns"},
 }
@@ -32,10 +35,14 @@ class Output(NamedTuple):
     shape: str = "same"
     type: str = ""  # "" is like's
     size: str = ""  # of a resized output: the parameter for its last dimension
+    on_demand: bool = False  # made only where it is asked for
 
     @property
     def default(self):
-        """The type of an output that may be left out if nobody says: bits for a mask."""
+        """The type of an output that may be left out if nobody says: bits for a mask; None if it is
+        then left out."""
+        if self.on_demand:
+            return None
         return "uint32" if not self.is_required and "uint32" in self.types else "same"
 
     def type_for(self, asked, like):

@@ -139,12 +139,31 @@ def test_forward_mode_is_refused():
         jax.jvp(tj.softmax, (np.ones(3, "f4"),), (np.ones(3, "f4"),))
 
 
-def test_a_mask_that_wants_a_gradient_is_refused():
-    x = np.ones([2, 3], "f4")
-    with pytest.raises(TypeError, match="mask has no gradient"):
-        jax.grad(lambda m: tj.softmax(x, mask=m).sum())(x)
-    jax.grad(lambda x, m: tj.softmax(x, mask=m).sum())(x, x)  # nobody asks for the mask's
-    jax.grad(lambda m: tj.softmax(x, mask=jax.lax.stop_gradient(m)).sum())(x)
+@pytest.mark.covers("gradient")
+@pytest.mark.parametrize("op", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_gradient_of_a_mask(dtype, op, rng, device):
+    with jax.enable_x64(dtype == "float64"):
+        x, dy = pair(rng, [4, 5, 7], dtype)
+        mask = rng.standard_normal([5, 1]).astype(core.dtype(dtype))
+        f = lambda m: getattr(tj, op)(x, mask=m, scale=0.5)  # noqa: E731
+        inputs = {"x": x, "mask": mask[None]}
+        y = core.run(op, inputs, {"scale": 0.5})["out"]
+        given = {"y": y, "dy": dy, "mask": mask[None]}
+        expected = core.run(op + "_grad", given, {"scale": 0.5}, asked={"dmask": "same"})["dmask"]
+        core.assert_same(gradient(f, mask, dy), np.asarray(expected)[0])
+
+
+def test_gradients_of_masks_beside_finite_differences(rng, device):
+    with jax.enable_x64(True):
+        x, m = rng.standard_normal([3, 5, 7]), rng.standard_normal([5, 1])
+        for f in (
+            lambda x, m: tj.softmax(x, mask=m, scale=0.5),
+            lambda x, m: tj.log_softmax(x, axis=0, mask=m),
+            lambda x, m: tj.softmax_dropout(KEY, x, 0.3, mask=m),
+            jax.vmap(lambda x, m: tj.softmax(x, mask=m, causal=True), (0, None)),
+        ):
+            check_grads(f, (x, m), order=1, modes=["rev"], atol=1e-6, rtol=1e-6)
 
 
 # ---- vmap, scan, checkpoint ----------------------------------------------------------------------

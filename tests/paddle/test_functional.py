@@ -288,16 +288,35 @@ def test_bias_dropout_residual_gradients_are_those_of_finite_differences(bias, r
         np.testing.assert_allclose(tensors[name].grad.numpy(), expected, rtol=1e-6, atol=1e-8)
 
 
-def test_a_mask_that_asks_for_a_gradient_is_refused(rng):
-    x, mask = tensor(rng.standard_normal([2, 3])), tensor(rng.standard_normal([3]), grad=True)
-    for f in (F.softmax, F.log_softmax, F.softmax_dropout):
-        with pytest.raises(ValueError, match="mask has no gradient"):
-            f(x, mask=mask)
-        f(x, mask=mask.detach())
-        with paddle.no_grad():
-            f(x, mask=mask)
-    fused = F.fused_softmax_mask(x, mask)  # as Paddle's
-    assert np.array_equal(fused.numpy(), F.softmax(x, mask=mask.detach()).numpy())
+MASKED = {
+    "softmax": lambda x, m: F.softmax(x, mask=m, scale=0.7),
+    "log_softmax": lambda x, m: F.log_softmax(x, 1, mask=m),
+    "fused_softmax_mask": lambda x, m: F.fused_softmax_mask(x, m),
+    "softmax_dropout": lambda x, m: F.softmax_dropout(x, 0.4, mask=m, generator=tp.Generator(7)),
+}
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("of_x", [False, True])
+@pytest.mark.parametrize("name", MASKED)
+def test_a_mask_that_asks_for_a_gradient_gets_it(name, of_x, traced, rng):
+    x, mask, dy = (rng.standard_normal(shape) for shape in ([4, 3, 5, 6], [3, 1, 6], [4, 3, 5, 6]))
+    if traced and name == "softmax_dropout":
+        pytest.skip("a program draws its seed when it runs")
+    f = paddle.jit.to_static(MASKED[name], full_graph=True) if traced else MASKED[name]
+    x_given, m = tensor(x, "float64", grad=of_x), tensor(mask, "float64", grad=True)
+    f(x_given, m).backward(tensor(dy, "float64"))
+    expected = finite_differences(lambda u: MASKED[name](tensor(x, "float64"), u), mask, dy)
+    np.testing.assert_allclose(m.grad.numpy(), expected, rtol=1e-6, atol=1e-7)
+    assert (x_given.grad is not None) == of_x
+    with paddle.no_grad():
+        f(x_given, m)
+
+
+def test_a_second_derivative_beside_a_masks_gradient_is_refused(rng):
+    x, mask = (tensor(rng.standard_normal([2, 3]), grad=True) for _ in range(2))
+    with pytest.raises(NotImplementedError, match="whose mask has a gradient"):
+        paddle.grad(F.softmax(x, mask=mask).square().sum(), x, create_graph=True)
 
 
 def test_fused_dropout_add(rng):

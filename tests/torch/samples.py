@@ -59,7 +59,8 @@ def _probabilities(dtype):
 
 def _y(dtype):
     y = torch.softmax(torch.randn([3, 5, 41], dtype=torch.float64), -1).to(dtype)
-    return {"y": y, "dy": _tensor([3, 5, 41], dtype), **_masks()}, {"scale": 0.75}
+    tensors = {"y": y, "dy": _tensor([3, 5, 41], dtype), "mask": _tensor([41, 5], dtype).t()}
+    return tensors, {"scale": 0.75, "dmask_type": "same"}
 
 
 def _projection(dtype):

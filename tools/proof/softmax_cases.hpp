@@ -19,6 +19,8 @@ struct MaskSpec {
   Fill x = {};         // empty: logits()
 
   Problem& add_to(Problem& problem) const;
+  // The output dmask, where the mask has a gradient.
+  Problem& add_gradient_to(Problem& problem) const;
 };
 
 // Every kind of mask for x of this type and [batch, heads, queries, keys].

@@ -55,6 +55,7 @@ Problem backward_problem(DLDataType type, const Shape& shape, const Options& o) 
       .input("dy", {dy}, o.softmax.x ? o.softmax.x : ordinary())
       .output("dx", {o.over ? in_place(dx, "dy") : dx});
   if (o.mask != Mask::none) problem.input("dropout_mask", {mask_of(shape, o.mask)}, random_bits());
+  o.softmax.add_gradient_to(problem);
   return o.softmax.add_to(problem);
 }
 

@@ -66,6 +66,7 @@ void add(std::vector<Case>& cases, const std::string& op, DLDataType type, const
                        problem.input("x", {x}, spec.x ? spec.x : logits())
                            .output("out", {over ? in_place(out, "x") : out});
                      problem.attribute("axis", placement.axis);
+                     if (op.ends_with("_grad")) spec.add_gradient_to(problem);
                      return spec.add_to(problem);
                    }});
 }
@@ -162,6 +163,32 @@ void add_lengths(std::vector<MaskSpec>& specs, const Shape& shape) {
                    .x = every_nth(k, kNan, kNan, k - 1)});
 }
 
+// Gradients of masks that are sums of few and many values: over axes before, between and behind
+// those that the mask has, of values that lie side by side and apart, in one chunk and in more.
+void add_sums(std::vector<Case>& cases, const std::string& op, DLDataType type) {
+  const auto add_mask = [&](const Shape& shape, const Shape& mask, const Placement& placement) {
+    for (const double scale : {1.0, 0.3})
+      add(cases, op, type, shape,
+          {.name = "the gradient of a mask of " + (mask.empty() ? "one number" : name_of(mask)) +
+                   (scale == 1 ? "" : ", scaled"),
+           .scale = scale,
+           .mask = TensorSpec{type, mask},
+           .mask_fill = biases(9)},
+          placement);
+  };
+  for (const Shape& mask : {Shape{33}, Shape{70, 1}, Shape{40, 1, 1}, Shape{40, 1, 33}, Shape{},
+                            Shape{1}, Shape{40, 70, 33}})
+    add_mask({40, 70, 33}, mask, {});
+  add_mask({40, 70, 33}, {70, 1}, {.axis = 1});
+  add_mask({40, 70, 33}, {33}, {.strides = {33 * 70, 1, 70}});
+  add_mask({40, 70, 33}, {40, 1, 33}, {.over = true});
+  add_mask({3, 2, 700, 40}, {2, 1, 40}, {});
+  add_mask({2, 16, 1, 2100}, {16, 1, 1}, {});
+  add_mask({33, 17, 5}, {17, 1}, {});
+  add_mask({0, 12}, {12}, {});
+  add_mask({12, 0}, {12, 1}, {});
+}
+
 }  // namespace
 
 Problem& MaskSpec::add_to(Problem& problem) const {
@@ -169,6 +196,11 @@ Problem& MaskSpec::add_to(Problem& problem) const {
   if (lengths) problem.input("lengths", {*lengths}, integers(length_values));
   if (causal) problem.attribute("causal", true).attribute("causal_offset", causal_offset);
   return problem.attribute("scale", scale).attribute("masked_rows", zeros ? "zeros" : "nan");
+}
+
+Problem& MaskSpec::add_gradient_to(Problem& problem) const {
+  if (mask && mask->type.bits != 8) problem.output("dmask", {{mask->type, mask->shape}});
+  return problem;
 }
 
 std::vector<MaskSpec> mask_specs(DLDataType type, const Shape& shape) {
@@ -245,6 +277,8 @@ std::vector<Case> masked_softmax_cases(const std::string& op) {
   if (!op.ends_with("_grad"))
     add(cases, op, twinops::kBfloat16, {1, 32, 2048, 2048},
         {.name = "32 heads, causal", .scale = 0.08838834764831845, .causal = true});
+  if (op.ends_with("_grad"))
+    for (const DLDataType type : kFloatingTypes) add_sums(cases, op, type);
   for (const DLDataType half : {twinops::kFloat16, twinops::kBfloat16})
     for (const std::int64_t k : {70, 1024, 5000})
       for (const MaskSpec& spec : mask_specs(half, {2, 2, 3, k})) {

@@ -64,6 +64,7 @@ def differentiable(config, inputs):
 
 def _forward(config, inputs):
     _refuse(config.op, inputs)
+    wanted = {name for name, x in inputs.items() if getattr(x, "perturbed", False)}
     inputs = jax.tree.map(lambda x: x.value, inputs, is_leaf=lambda x: hasattr(x, "perturbed"))
     outputs = differentiable(config, inputs)
     kept = {}
@@ -72,7 +73,8 @@ def _forward(config, inputs):
         if value is not None:
             kept[name] = value
     shapes = {n: jax.ShapeDtypeStruct(v.shape, v.dtype) for n, v in inputs.items()}
-    return outputs, (kept, _Static((shapes, {n: _sharding(v) for n, v in inputs.items()})))
+    shardings = {n: _sharding(v) for n, v in inputs.items()}
+    return outputs, (kept, _Static((shapes, shardings, wanted)))
 
 
 def _sharding(x):
@@ -97,20 +99,17 @@ def _refuse(op, inputs):
     for name, value in inputs.items():
         if getattr(value, "perturbed", False) and name not in _differentiable(op):
             if np.issubdtype(value.value.dtype, np.floating):
-                raise TypeError(
-                    f"{op}: {name} has no gradient: pass jax.lax.stop_gradient({name})"
-                    + (", or add it to x before" if name == "mask" else "")
-                )
+                raise TypeError(f"{op}: {name} has no gradient: pass jax.lax.stop_gradient({name})")
 
 
 def _backward(config, residuals, cotangents):
-    kept, (shapes, shardings) = residuals[0], residuals[1].value
+    kept, (shapes, shardings, wanted) = residuals[0], residuals[1].value
     first = operators()[config.op].outputs[0].name
     gradient = {}
     for name, (kind, source) in _sources(config.op).items():
         if kind == "gradient":
             gradient[name] = _instantiate(cotangents[source])
-    results = _gradient(_gradient_config(config, kept, shapes), {**kept, **gradient})
+    results = _gradient(_gradient_config(config, kept, shapes, wanted), {**kept, **gradient})
     found = {}
     for name, shape in shapes.items():
         if (config.op, name) in _PASSED_ON:
@@ -133,11 +132,13 @@ def _instantiate(cotangent):
     return cotangent
 
 
-def _gradient_config(config, kept, shapes):
+def _gradient_config(config, kept, shapes, wanted):
     op = config.op + "_grad"
     known, asked = operators()[op].attributes, {}
     attributes = tuple((n, v) for n, v in config.attributes if n in known)
     size = shapes["x"].shape[-1] if config.size is not None else None
+    if "dmask" in {a.name for a in operators()[op].outputs} and "mask" in wanted:
+        asked["dmask"] = "same"
     if "dbias" in {a.name for a in operators()[op].outputs}:
         bias = shapes.get("bias")
         of_rows = bias is not None and bias.shape != shapes["x"].shape

@@ -96,8 +96,7 @@ def softmax(
     many elements of a row count; causal: row i sees columns 0 to i + causal_offset; masked_rows: what a
     row that is masked out throughout gives, "nan" or "zeros"; dtype: float32 of a 16-bit x, or 16 bits of
     a float32 x; in_place: the result may be written over x, so that an x that was donated to jit makes no
-    second array (where x is still needed, XLA copies it first). The mask has no gradient: one that asks for
-    it is refused.
+    second array (where x is still needed, XLA copies it first). A mask of numbers has a gradient.
     """
     attributes = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
     attributes["masked_rows"] = masked_rows

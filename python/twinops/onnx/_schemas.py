@@ -62,7 +62,7 @@ def _infer(op, context):
         like = places[output.like or _nodes.LIKE]
         end = context.get_num_inputs() if output.is_list else like + 1
         for i in range(like, end):
-            if at < context.get_num_outputs():
+            if at < context.get_num_outputs() and i < context.get_num_inputs():
                 _infer_output(context, output, i, at)
             at += 1
 

@@ -192,7 +192,8 @@ class _State:
 
     @staticmethod
     def of_call(plan, attributes, tensors):
-        link = _native.link(tensors[0], None) if plan.reads_result else None
+        again = plan.reads_result and "mask" not in plan.wanted  # else there is no second derivative
+        link = _native.link(tensors[0], None) if again else None
         return _State(plan, attributes, {}, _Needed(tensors), link)
 
     def compute(self, inputs):
@@ -267,6 +268,11 @@ class _Gradient(PyLayer):
 def _differentiable(state, dy):
     """The gradients as functions of dy, and of what was kept of the call."""
     plan, kept, attributes = state.plan, state.kept, state.attributes
+    if "mask" in plan.wanted:
+        raise NotImplementedError(
+            f"twinops has no second derivative of {plan.op} whose mask has a gradient: add the mask to x "
+            "before, or call paddle.grad with create_graph=False"
+        )
     if plan.op not in _SECOND and plan.op != "softmax_dropout":
         raise NotImplementedError(
             f"twinops has no second derivative of {plan.op}: call paddle.grad with create_graph=False"
@@ -359,12 +365,13 @@ _SECOND = {
 # ---- calls ---------------------------------------------------------------------------------------
 
 
-_plans = {}  # operators without variants, by name: the others are asked for at each call
+_plans = {}  # by name, where no input has a say in which variant it is: those are asked for each time
 _variants = {}
 
 
 def plan_of(op, inputs):
-    plan = _plans.get(op)
+    mask = inputs.get("mask")
+    plan = _plans.get(op) if mask is None or mask.stop_gradient else None
     if plan is not None:
         return plan
     from twinops.paddle import _plugin
@@ -373,7 +380,7 @@ def plan_of(op, inputs):
     plan = _variants.get(name)
     if plan is None:
         plan = _variants[name] = Plan(op, name)
-        if not _plugin.gradient_if_given(op):
+        if not set(_plugin.gradient_if_given(op)) - {"mask"} and "_with_" not in name:
             _plans[op] = plan
     return plan
 

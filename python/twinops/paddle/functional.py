@@ -31,12 +31,9 @@ _MODES = {"upscale_in_train": "upscale_in_train", "downscale_in_infer": "downgra
 
 
 def _mask_for(x, mask):
-    """None, or a mask that twinops takes with x: another floating type is converted. It has no gradient;
-    one that asks for it is refused, lest it silently learn nothing."""
+    """None, or a mask that twinops takes with x: another floating type is converted."""
     if mask is None:
         return None
-    if paddle.is_grad_enabled() and not mask.stop_gradient:
-        raise ValueError("mask has no gradient: pass mask.detach(), or add it to x before")
     wide = x.dtype in (paddle.float16, paddle.bfloat16) and mask.dtype == paddle.float32
     kept = wide or mask.dtype in (x.dtype, paddle.bool, paddle.uint8)
     return mask if kept else mask.astype(x.dtype)
@@ -70,8 +67,8 @@ def softmax(
 
     x, axis, dtype, name: Paddle's. x is floating; dtype: x is cast to it first; None: it is not.
     mask: broadcast to the shape of x. bool or uint8: an element that is not 0 is masked out. Numbers:
-        added; -infinity masks out; another type than x's or float32 is converted to x's. It gets no
-        gradient: one with stop_gradient=False raises ValueError where gradients are enabled.
+        added; -infinity masks out; another type than x's or float32 is converted to x's. It gets a
+        gradient where it asks for one (stop_gradient=False).
     lengths: int32 or int64, in the shape of x's first dimensions, one or more of those before the
         axis: how many elements of a row count, from its first on.
     scale: a finite number, rounded to float32 unless x is float64.
@@ -127,8 +124,8 @@ def log_softmax(
 def fused_softmax_mask(x, mask, name=None):
     """paddle.incubate.softmax_mask_fuse: softmax(x + mask) along the last axis. Paddle's runs on a GPU
     only and for [batch, heads, rows, columns]; this one on every device and for every mask that
-    broadcasts to the shape of x. As with Paddle's, the mask gets no gradient."""
-    return softmax(x, mask=mask.detach())
+    broadcasts to the shape of x. Unlike Paddle's it gives a mask that asks for one its gradient."""
+    return softmax(x, mask=mask)
 
 
 @unified
@@ -160,7 +157,9 @@ def softmax_dropout(
     Returns a tensor of the shape and type of x. docs/operators/softmax_dropout.md
     """
     inputs = {"x": x, "lengths": lengths, "mask": _mask_for(x, mask)}
-    wants_gradient = paddle.is_grad_enabled() and not x.stop_gradient
+    wants_gradient = paddle.is_grad_enabled() and not (
+        x.stop_gradient and (mask is None or mask.stop_gradient)
+    )
     kept = {"probabilities_type": "same" if wants_gradient else "", "dropout_mask_type": "uint32"}
     more, attributes = _random_arguments(x, p, None, training, mode, generator)
     attributes.update(row_masks, axis=axis, **kept)

@@ -114,10 +114,14 @@ def log_softmax_second(g, y, dy, mask, lengths, axis, scale, *causal):
     return _filled(out, 0, -scale * g * p * dy.sum(axis, keepdim=True), scale * (g - along))
 
 
-def mask_gradient(op, y, dy, mask, axis):
-    """The gradient with respect to an additive mask: that of x with scale 1, summed to its shape."""
-    dv = call(f"{op}_grad", y, dy, axis=axis, dx_type="same")
-    return dv.sum_to_size(mask.shape).to(mask.dtype)
+def of_values(g, gmask, y, scale):
+    """The gradient with respect to that of softmax's values, scale * x + mask, of which dx and dmask are
+    made."""
+    of_mask = None if gmask is None else gmask.to(y.dtype).expand(y.shape)
+    if g is None:
+        return of_mask
+    of_x = g.to(y.dtype) * scale
+    return of_x if of_mask is None else of_x + of_mask
 
 
 # ---- First derivatives, by name ---------------------------------------------------------------------
@@ -165,9 +169,6 @@ def _register(op):
         ctx.attributes = {name: keyword_only_inputs[name] for name in shared}
         ctx.shapes = {n: (t.shape, t.dtype) for n, t in given.items() if t is not None}
         kept = {n: {**given, **results}[n] for n in sources.values() if n != "dy"}
-        if given.get("mask") is not None and "mask" in _MASKED.get(op, ()):
-            kept["out"] = outputs[0]
-            kept["mask"] = given["mask"]
         ctx.kept = tuple(kept)
         ctx.save_for_backward(*kept.values())
 
@@ -180,16 +181,20 @@ def _register(op):
         rows = False
         for result in _plugin.results(f"{op}_grad"):
             wanted = result.name[1:]
-            if result.shape == "row":  # a bias of the last dimension's shape, else it is dx itself
+            if result.shape == "dense":  # of the mask, where that has a gradient
+                attributes[result.type_attribute] = "same" if needs[wanted] else ""
+            elif result.shape == "row":  # a bias of the last dimension's shape, else it is dx itself
                 rows = needs[wanted] and len(ctx.shapes[wanted][0]) < len(ctx.shapes["x"][0])
                 attributes[result.type_attribute] = "same" if rows else ""
             elif result.type_attribute:
                 attributes[result.type_attribute] = _type_name(ctx.shapes[wanted][1])
         grads = {name: None for name in known.tensors}
         if dp is not None and needs["x"]:  # the second derivative comes by the probabilities too
-            own = {n: attributes[n] for n in (*_OF_SECOND, "dx_type")}
+            own = {n: attributes[n] for n in (*_OF_SECOND, "dx_type", "dmask_type")}
             masks = kept["mask"], kept["lengths"]
-            grads["x"] = call("softmax_grad", kept["probabilities"], dp, *masks, **own)
+            grads["x"], dmask = call("softmax_grad", kept["probabilities"], dp, *masks, **own)
+            if needs["mask"]:
+                grads["mask"] = dmask
         if dy is None:
             return tuple(grads.values())
         if any(needs.get(name[1:]) for name in produced):
@@ -204,16 +209,11 @@ def _register(op):
                 grads["bias"] = made[0]
         if needs.get("residual"):
             grads["residual"] = dy
-        if needs.get("mask") and "out" in kept:
-            y = kept["out"]
-            grads["mask"] = mask_gradient(op, y, dy, kept["mask"], ctx.attributes["axis"])
         return tuple(grads.values())
 
     _register_autograd(op, backward, setup_context)
 
 
-# Whose additive mask has a gradient.
-_MASKED = {"softmax": ("mask",), "log_softmax": ("mask",)}
 _NAMES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32"}
 
 
@@ -228,9 +228,14 @@ def _register_second(op, second):
     def setup_context(ctx, inputs, keyword_only_inputs, output):
         ctx.save_for_backward(*inputs)
         ctx.attributes = [keyword_only_inputs[n] for n in _OF_SECOND]
+        ctx.set_materialize_grads(False)
 
-    def backward(ctx, g):
-        return (*second(g, *ctx.saved_tensors, *ctx.attributes), None, None)
+    def backward(ctx, g, gmask):
+        axis, scale, *causal = ctx.attributes
+        g = of_values(g, gmask, ctx.saved_tensors[0], scale)
+        if g is None:
+            return None, None, None, None
+        return (*second(g, *ctx.saved_tensors, axis, 1.0, *causal), None, None)
 
     _register_autograd(f"{op}_grad", backward, setup_context)
 
@@ -261,12 +266,17 @@ def _register_softmax_dropout_second():
         ctx.softmax = [keyword_only_inputs[n] for n in _OF_SECOND]
         random = _Call("dropout_grad").attributes
         ctx.attributes = {n: v for n, v in keyword_only_inputs.items() if n in random}
+        ctx.set_materialize_grads(False)
 
-    def backward(ctx, g):
+    def backward(ctx, g, gmask):
         p, dy, kept, mask, lengths, *random = ctx.saved_tensors
+        axis, scale, *causal = ctx.softmax
+        g = of_values(g, gmask, p, scale)
+        if g is None:
+            return (None,) * len(known.tensors)
         random = kept, *random
         dp = call("dropout_grad", dy, *random, **ctx.attributes)
-        to_p, to_dp = softmax_second(g, p, dp, mask, lengths, *ctx.softmax)
+        to_p, to_dp = softmax_second(g, p, dp, mask, lengths, axis, 1.0, *causal)
         to_dy = call("dropout_grad", to_dp, *random, **ctx.attributes)
         return (to_p, to_dy) + (None,) * (len(known.tensors) - 2)
 

@@ -9,7 +9,6 @@ import torch
 from torch.autograd import Function, forward_ad
 
 from twinops.torch import _random
-from twinops.torch._autograd import mask_gradient
 from twinops.torch._plugin import functional_names
 
 ops = torch.ops.twinops
@@ -67,12 +66,11 @@ class Softmax(Function):
         known = {n: v for n, v in ctx.attributes.items() if n != "out_type"}
         if y.dtype != ctx.dtype:
             known["dx_type"] = str(ctx.dtype).removeprefix("torch.")
-        dx = dmask = None
-        if ctx.needs_input_grad[0]:
-            dx = _gradient(_GRADIENT[ctx.op], y, dy, mask, lengths, **known)
-        if ctx.needs_input_grad[1]:
-            dmask = mask_gradient(ctx.op, y, dy, mask, ctx.attributes.get("axis", -1))
-        return dx, dmask, None, None, None
+        to_x, to_mask, *_ = ctx.needs_input_grad
+        if to_mask:
+            known["dmask_type"] = "same"
+        dx, dmask = _gradient(_GRADIENT[ctx.op], y, dy, mask, lengths, **known)
+        return dx if to_x else None, dmask if to_mask else None, None, None, None
 
 
 class Dropout(Function):
@@ -181,9 +179,9 @@ class SoftmaxDropout(Function):
                 seed_tensor,
                 **ctx.softmax,
                 **ctx.dropout,
-            )
+            )[0]
         if dp is not None:
-            more = _gradient("softmax_grad", p, dp, mask, lengths, **ctx.softmax)
+            more = _gradient("softmax_grad", p, dp, mask, lengths, **ctx.softmax)[0]
             dx = more if dx is None else dx + more
         return dx, None, None, None, None, None, None
 

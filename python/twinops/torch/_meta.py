@@ -22,7 +22,10 @@ def _result(op, result, arguments):
     like = arguments[result.like]
     asked = arguments[result.type_attribute] if result.type_attribute else "same"
     if asked == "" and result.optional:
-        return like.new_empty([0], dtype=torch.uint8)
+        first = next(t for t in arguments.values() if isinstance(t, torch.Tensor))
+        return first.new_empty([0], dtype=torch.uint8)
+    if like is None:
+        raise RuntimeError(f"{op}: {result.name}: is asked for, but no {result.like} is given")
     if asked == "same":
         asked = result.type
     if asked != "same" and asked not in _TYPES:
@@ -32,7 +35,7 @@ def _result(op, result, arguments):
     dtype = like.dtype if asked == "same" else _TYPES[asked]
     if result.optional and asked == "uint32":
         return like.new_empty([(like.numel() + 31) // 32], dtype=dtype)
-    if result.optional and asked in ("bool", "uint8"):
+    if result.shape == "dense" or (result.optional and asked in ("bool", "uint8")):
         return like.new_empty(like.shape, dtype=dtype)
     if result.shape == "like":
         return torch.empty_like(like, dtype=dtype)

@@ -73,7 +73,7 @@ class Result(NamedTuple):
 
     name: str
     like: str  # the argument that it is like
-    shape: str  # "like", "row" or "last:ATTRIBUTE"
+    shape: str  # "like", "dense", "row" or "last:ATTRIBUTE"
     type: str  # a type's name or "same"
     type_attribute: str  # "" if there is none
     optional: bool

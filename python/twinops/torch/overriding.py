@@ -34,8 +34,8 @@ def _backward(op, grad, y, dim, input_dtype):
         return _backward(op, grad.reshape(1), y.reshape(1), 0, input_dtype).reshape(())
     if input_dtype != y.dtype:
         dx_type = str(input_dtype).removeprefix("torch.")
-        return RAW[op](y, grad, axis=dim, dx_type=dx_type).contiguous()
-    return RAW[op](y, grad, axis=dim).contiguous()
+        return RAW[op](y, grad, axis=dim, dx_type=dx_type)[0].contiguous()
+    return RAW[op](y, grad, axis=dim)[0].contiguous()
 
 
 def _softmax_backward(grad, y, dim, input_dtype):
