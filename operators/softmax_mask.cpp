@@ -23,29 +23,86 @@ Strides broadcast_strides(const Call& call, const char* name, const Tensor& t, c
   return strides;
 }
 
-void read_mask(const Call& call, const std::string& x_name, const Tensor& x, RowMask& read,
-               MaskStrides& strides) {
-  const Tensor* mask = call.optional_tensor("mask");
-  strides.mask.assign(x.rank, 0);
-  if (mask == nullptr) return;
+// A mask or a bias, which is no bytes. strides: along x's axes.
+struct Given {
+  const Tensor* tensor;
+  RowMask::Kind kind;
+  Strides strides;
+};
+Given read_given(const Call& call, const char* argument, bool bytes, const std::string& x_name,
+                 const Tensor& x) {
+  Given given{call.optional_tensor(argument), RowMask::Kind::none, Strides(x.rank, 0)};
+  if (given.tensor == nullptr) return given;
+  const Tensor& t = *given.tensor;
   const bool half = size_of(x.type) == 2;
-  if (mask->type == Type::boolean || mask->type == Type::uint8)
-    read.kind = RowMask::Kind::excluded;
-  else if (mask->type == x.type)
-    read.kind = RowMask::Kind::added;
-  else if (half && mask->type == Type::float32)
-    read.kind = RowMask::Kind::added_float32;
+  if (bytes && (t.type == Type::boolean || t.type == Type::uint8))
+    given.kind = RowMask::Kind::excluded;
+  else if (t.type == x.type)
+    given.kind = RowMask::Kind::added;
+  else if (half && t.type == Type::float32)
+    given.kind = RowMask::Kind::added_float32;
   else
-    call.refuse(call.where("mask"), std::string("expected bool, uint8") +
-                                        (half ? ", float32" : "") + " or the type of " + x_name +
-                                        ", " + name(x.type) + "; got " + name(mask->type));
+    call.refuse(call.where(argument), std::string("expected ") + (bytes ? "bool, uint8" : "") +
+                                          (half ? bytes ? ", float32" : "float32" : "") +
+                                          (bytes || half ? " or " : "") + "the type of " + x_name +
+                                          ", " + name(x.type) + "; got " + name(t.type));
   const std::string expected = "expected a shape that broadcasts to " + x_name + "'s, ";
-  if (mask->rank > x.rank)
-    call.refuse(call.where("mask"),
-                expected + describe_shape(x) + "; got " + describe_shape(*mask));
-  strides.mask = broadcast_strides(call, "mask", *mask, x, x.rank - mask->rank, expected);
-  read.data = mask->data;
-  read.type = mask->type;
+  if (t.rank > x.rank)
+    call.refuse(call.where(argument), expected + describe_shape(x) + "; got " + describe_shape(t));
+  given.strides = broadcast_strides(call, argument, t, x, x.rank - t.rank, expected);
+  return given;
+}
+
+// Both in the shape that they are broadcast to. Returns the strides of what is made of them.
+Strides combine(const Call& call, const Given& bias, const Given& mask, const Tensor& x,
+                CombinedMask& combined) {
+  combined.asked = true;
+  combined.type = x.type == Type::float64 ? Type::float64 : Type::float32;
+  combined.bias = bias.tensor->data;
+  combined.mask = mask.tensor->data;
+  combined.bias_type = bias.tensor->type;
+  combined.mask_type = mask.tensor->type;
+  Strides packed(x.rank, 0);
+  if (x.elements == 0) return packed;
+  Strides shape, of_shape[CombinedMask::kOperands];
+  std::int64_t elements = 1;
+  for (int axis = x.rank - 1; axis >= 0; --axis) {
+    if (bias.strides[axis] == 0 && mask.strides[axis] == 0) continue;
+    packed[axis] = elements;
+    elements *= x.shape[axis];
+  }
+  combined.elements = elements;
+  for (int axis = 0; axis < x.rank; ++axis) {
+    if (packed[axis] == 0) continue;
+    shape.push_back(x.shape[axis]);
+    of_shape[CombinedMask::kOut].push_back(packed[axis]);
+    of_shape[CombinedMask::kBias].push_back(bias.strides[axis]);
+    of_shape[CombinedMask::kMask].push_back(mask.strides[axis]);
+  }
+  if (!collapse<CombinedMask::kOperands>(
+          combined.axes, static_cast<int>(shape.size()), shape.data(),
+          {of_shape[0].data(), of_shape[1].data(), of_shape[2].data()}))
+    call.refuse(call.where("bias"), "its strides and those of mask need more than " +
+                                        std::to_string(kMaxAxes) + " axes");
+  return packed;
+}
+
+void read_masks(const Call& call, const std::string& x_name, const Tensor& x, RowMask& read,
+                MaskStrides& strides, CombinedMask& combined) {
+  const Given mask = read_given(call, "mask", true, x_name, x);
+  const Given bias = read_given(call, "bias", false, x_name, x);
+  if (mask.tensor != nullptr && bias.tensor != nullptr) {
+    strides.mask = combine(call, bias, mask, x, combined);
+    read.type = combined.type;
+    read.kind = size_of(x.type) == 2 ? RowMask::Kind::added_float32 : RowMask::Kind::added;
+    return;
+  }
+  const Given& only = mask.tensor != nullptr ? mask : bias;
+  strides.mask = only.strides;
+  if (only.tensor == nullptr) return;
+  read.kind = only.kind;
+  read.data = only.tensor->data;
+  read.type = only.tensor->type;
 }
 
 void read_lengths(const Call& call, const std::string& x_name, const Tensor& x, int axis,
@@ -69,9 +126,9 @@ void read_lengths(const Call& call, const std::string& x_name, const Tensor& x, 
 }  // namespace
 
 RowMask read_row_mask(const Call& call, const char* x_name, const Tensor& x, int axis,
-                      MaskStrides& strides) {
+                      MaskStrides& strides, CombinedMask& combined) {
   RowMask read;
-  read_mask(call, x_name, x, read, strides);
+  read_masks(call, x_name, x, read, strides, combined);
   read_lengths(call, x_name, x, axis, read, strides);
   read.causal = call.flag("causal");
   // Beyond any index, and far from where adding one overflows.

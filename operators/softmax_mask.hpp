@@ -2,8 +2,10 @@
 // lengths and the attributes scale, causal and causal_offset. docs/operators/softmax.md.
 #pragma once
 
+#include "numerics/combined_mask.hpp"
 #include "numerics/float16.hpp"
 #include "numerics/softmax.hpp"
+#include "operators/execution.hpp"
 #include "operators/softmax_rows.hpp"
 
 namespace twinops {
@@ -71,6 +73,58 @@ struct RowMask {
   }
 };
 
+// A bias and a mask beside it, which are made one mask of numbers in scratch memory first, in the
+// shape that both are broadcast to. Kernels then see that mask alone.
+struct CombinedMask {
+  bool asked = false;
+  Type type = Type::float32;  // of what is made: the type that x is computed in
+  std::int64_t elements = 0;
+  const void *bias = nullptr, *mask = nullptr;
+  Type bias_type = Type::float32, mask_type = Type::uint8;
+  enum Operand { kOut, kBias, kMask, kOperands };
+  Layout<kOperands> axes;
+
+  std::size_t bytes() const {
+    return asked ? static_cast<std::size_t>(elements) * size_of(type) : 0;
+  }
+  // The number at an element of each.
+  template <class F>
+  TWINOPS_INLINE F value(std::int64_t bias_at, std::int64_t mask_at) const {
+    const F number = number_at<F>(bias, bias_type, bias_at);
+    if (mask_type == Type::boolean || mask_type == Type::uint8)
+      return combined_where(static_cast<const std::uint8_t*>(mask)[mask_at] == 0, number);
+    return combined(number, number_at<F>(mask, mask_type, mask_at));
+  }
+
+ private:
+  template <class F>
+  TWINOPS_INLINE static F number_at(const void* data, Type type, std::int64_t at) {
+    switch (type) {
+      case Type::float16:
+        return static_cast<F>(widen(static_cast<const float16*>(data)[at]));
+      case Type::bfloat16:
+        return static_cast<F>(widen(static_cast<const bfloat16*>(data)[at]));
+      case Type::float64:
+        return static_cast<F>(static_cast<const double*>(data)[at]);
+      default:
+        return static_cast<F>(static_cast<const float*>(data)[at]);
+    }
+  }
+};
+
+// Calls run(arguments), of softmax or its gradient, after make(combined, memory, execution) has
+// made one mask of a bias and a mask, where there are both.
+template <class Arguments, class Make, class Run>
+void with_combined_mask(const Arguments& a, Execution& execution, Make&& make, Run&& run) {
+  if (!a.combined.asked) return run(a);
+  const Workspace memory(execution, a.combined.bytes());
+  make(a.combined, memory.data(), execution);
+  Arguments with = a;
+  with.mask.data = memory.data();
+  with.combined.asked = false;
+  run(with);
+}
+
 // Strides along every axis of x, 0 where a tensor is broadcast.
 struct MaskStrides {
   Strides mask, lengths, query;
@@ -78,7 +132,7 @@ struct MaskStrides {
 
 // Reads all of it but `step`, which follows from the strides. x_name: what messages call x.
 RowMask read_row_mask(const Call& call, const char* x_name, const Tensor& x, int axis,
-                      MaskStrides& strides);
+                      MaskStrides& strides, CombinedMask& combined);
 
 // The attribute scale, rounded to the type that `type` is computed in.
 double read_scale(const Call& call, Type type);
@@ -98,6 +152,12 @@ inline constexpr std::array<ArgumentInfo, 2> kRowMaskArguments{{
      {Type::int32, Type::int64},
      "Of the shape of x's first dimensions, one or more before the axis, each as in x or 1: how "
      "many elements of a row count. The rest is masked out."},
+}};
+
+inline constexpr std::array<ArgumentInfo, 1> kBiasArguments{{
+    {"bias", ArgumentInfo::Direction::input, ArgumentInfo::Form::tensor, false, kFloatingTypes,
+     "Broadcast to x's shape by itself: numbers that are added beside a mask or lengths. x's type, "
+     "or float32 for a 16-bit x."},
 }};
 
 inline constexpr std::array<AttributeInfo, 2> kCausalAttributes{{

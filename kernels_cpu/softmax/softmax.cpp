@@ -4,6 +4,7 @@
 
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cpu/rows/reduce_rows.hpp"
+#include "kernels_cpu/softmax/combined_mask.hpp"
 #include "kernels_cpu/softmax/softmax_op.hpp"
 #include "kernels_cpu/softmax/softmax_strided.hpp"
 
@@ -68,12 +69,16 @@ void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
 
 template <>
 void run_cpu<Softmax, isa::TWINOPS_ISA>(const SoftmaxArguments& arguments, Execution& execution) {
-  softmax_rows<isa::TWINOPS_ISA, false>(arguments, execution);
+  with_combined_mask(arguments, execution, combine_on_cpu, [&](const SoftmaxArguments& a) {
+    softmax_rows<isa::TWINOPS_ISA, false>(a, execution);
+  });
 }
 template <>
 void run_cpu<LogSoftmax, isa::TWINOPS_ISA>(const SoftmaxArguments& arguments,
                                            Execution& execution) {
-  softmax_rows<isa::TWINOPS_ISA, true>(arguments, execution);
+  with_combined_mask(arguments, execution, combine_on_cpu, [&](const SoftmaxArguments& a) {
+    softmax_rows<isa::TWINOPS_ISA, true>(a, execution);
+  });
 }
 
 }  // namespace twinops

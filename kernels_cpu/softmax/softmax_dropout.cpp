@@ -8,6 +8,7 @@
 #include "kernels_cpu/dropout/row_masks.hpp"
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cpu/rows/reduce_rows.hpp"
+#include "kernels_cpu/softmax/combined_mask.hpp"
 #include "kernels_cpu/softmax/softmax_op.hpp"
 
 namespace twinops {
@@ -68,8 +69,10 @@ void run_cpu<SoftmaxDropout, isa::TWINOPS_ISA>(const SoftmaxDropoutArguments& a,
   with_type_pair(a.softmax.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
     using Sink = DropoutSink<Out, Isa>;
     const Sink sink{a, {work, sequence}};
-    for_each_row(SoftmaxRows<Isa, false, In, Sink>(a.softmax, sink), execution, a.softmax.rows.rows,
-                 a.softmax.rows.length);
+    with_combined_mask(a.softmax, execution, combine_on_cpu, [&](const SoftmaxArguments& softmax) {
+      for_each_row(SoftmaxRows<Isa, false, In, Sink>(softmax, sink), execution, softmax.rows.rows,
+                   softmax.rows.length);
+    });
   });
 }
 

@@ -5,6 +5,7 @@
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cpu/rows/reduce_rows.hpp"
 #include "kernels_cpu/softmax/broadcast_sums.hpp"
+#include "kernels_cpu/softmax/combined_mask.hpp"
 #include "kernels_cpu/softmax/softmax_grad_masked.hpp"
 #include "kernels_cpu/softmax/softmax_grad_op.hpp"
 
@@ -48,22 +49,25 @@ void run_cpu<SoftmaxDropoutGrad, isa::TWINOPS_ISA>(const SoftmaxDropoutGradArgum
   using Isa = isa::TWINOPS_ISA;
   execution.random_words = a.dropout.random_words;
   const Sequence sequence = a.dropout.random.sequence();
-  run_with_sums(
-      a.softmax, execution,
-      [&](const SoftmaxGradArguments& part) {
-        with_type_pair(part.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
-          using Dy = DroppedDy<In, Isa>;
-          const Dy dy{a, {a.dropout, sequence}};
-          const std::int64_t rows = part.rows.rows, length = part.rows.length;
-          if (!part.mask.is_plain())
-            return for_each_row(MaskedGradRows<Isa, false, In, Out, Dy>(part, dy), execution, rows,
-                                length);
-          for_each_row(GradRows<Isa, false, In, Out, Dy>(part, dy), execution, rows, length);
+  const auto run = [&](const SoftmaxGradArguments& softmax) {
+    run_with_sums(
+        softmax, execution,
+        [&](const SoftmaxGradArguments& part) {
+          with_type_pair(part.types, [&]<class In, class Out>(TypeTag<In>, TypeTag<Out>) {
+            using Dy = DroppedDy<In, Isa>;
+            const Dy dy{a, {a.dropout, sequence}};
+            const std::int64_t rows = part.rows.rows, length = part.rows.length;
+            if (!part.mask.is_plain())
+              return for_each_row(MaskedGradRows<Isa, false, In, Out, Dy>(part, dy), execution,
+                                  rows, length);
+            for_each_row(GradRows<Isa, false, In, Out, Dy>(part, dy), execution, rows, length);
+          });
+        },
+        [&](const BroadcastSums& sums, const void* values, BroadcastSums::Place place) {
+          broadcast_sums_on_cpu(sums, values, place, execution);
         });
-      },
-      [&](const void* values, BroadcastSums::Place place) {
-        broadcast_sums_on_cpu(a.softmax.dmask, values, place, execution);
-      });
+  };
+  with_combined_mask(a.softmax, execution, combine_on_cpu, run);
 }
 
 }  // namespace twinops

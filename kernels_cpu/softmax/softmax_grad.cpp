@@ -5,6 +5,7 @@
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cpu/rows/reduce_rows.hpp"
 #include "kernels_cpu/softmax/broadcast_sums.hpp"
+#include "kernels_cpu/softmax/combined_mask.hpp"
 #include "kernels_cpu/softmax/softmax_grad_masked.hpp"
 #include "kernels_cpu/softmax/softmax_grad_op.hpp"
 #include "kernels_cpu/softmax/softmax_grad_strided.hpp"
@@ -43,13 +44,15 @@ void grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
 }
 
 template <class Isa, bool kLog>
-void grad_with_sums(const SoftmaxGradArguments& a, Execution& execution) {
-  run_with_sums(
-      a, execution,
-      [&](const SoftmaxGradArguments& part) { grad_rows<Isa, kLog>(part, execution); },
-      [&](const void* values, BroadcastSums::Place place) {
-        broadcast_sums_on_cpu(a.dmask, values, place, execution);
-      });
+void grad_with_sums(const SoftmaxGradArguments& arguments, Execution& execution) {
+  with_combined_mask(arguments, execution, combine_on_cpu, [&](const SoftmaxGradArguments& a) {
+    run_with_sums(
+        a, execution,
+        [&](const SoftmaxGradArguments& part) { grad_rows<Isa, kLog>(part, execution); },
+        [&](const BroadcastSums& sums, const void* values, BroadcastSums::Place place) {
+          broadcast_sums_on_cpu(sums, values, place, execution);
+        });
+  });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "kernels_cuda/kernel.hpp"
 #include "kernels_cuda/softmax/broadcast_sums.hpp"
+#include "kernels_cuda/softmax/combined_mask.hpp"
 #include "kernels_cuda/softmax/grad_block_kernel.cuh"
 #include "kernels_cuda/softmax/grad_grid_kernel.cuh"
 #include "kernels_cuda/softmax/grad_pair_kernel.cuh"
@@ -205,19 +206,22 @@ void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
 
 // The whole of a call: dx, and what sums are asked for.
 template <bool kLog>
-void run_any_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
-  const Workspace scratch(execution, scratch_of_broadcast_sums(a.dmask));
-  run_with_sums(
-      a, execution,
-      [&](const SoftmaxGradArguments& all) {
-        split_axes<kKernelAxes>(all, [&](const SoftmaxGradArguments& part) {
-          if (!run_softmax_grad_strided(kLog, part, execution))
-            run_softmax_grad<kLog>(part, execution);
+void run_any_softmax_grad(const SoftmaxGradArguments& arguments, Execution& execution) {
+  const Workspace scratch(execution, scratch_of_sums(arguments));
+  const auto run = [&](const SoftmaxGradArguments& a) {
+    run_with_sums(
+        a, execution,
+        [&](const SoftmaxGradArguments& all) {
+          split_axes<kKernelAxes>(all, [&](const SoftmaxGradArguments& part) {
+            if (!run_softmax_grad_strided(kLog, part, execution))
+              run_softmax_grad<kLog>(part, execution);
+          });
+        },
+        [&](const BroadcastSums& sums, const void* values, BroadcastSums::Place place) {
+          broadcast_sums_on_cuda(sums, values, place, scratch.data(), execution);
         });
-      },
-      [&](const void* values, BroadcastSums::Place place) {
-        broadcast_sums_on_cuda(a.dmask, values, place, scratch.data(), execution);
-      });
+  };
+  with_combined_mask(arguments, execution, combine_on_cuda, run);
 }
 
 }  // namespace twinops

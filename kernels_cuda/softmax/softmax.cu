@@ -1,3 +1,4 @@
+#include "kernels_cuda/softmax/combined_mask.hpp"
 #include "kernels_cuda/softmax/dispatch.cuh"
 #include "kernels_cuda/softmax/strided.hpp"
 
@@ -5,9 +6,12 @@ namespace twinops {
 
 template <>
 void run_cuda<Softmax>(const SoftmaxArguments& arguments, Execution& execution) {
-  split_axes<kKernelAxes>(arguments, [&](const SoftmaxArguments& part) {
-    if (!run_softmax_strided(false, part, execution)) run_softmax<false>(part, execution);
-  });
+  const auto run = [&](const SoftmaxArguments& all) {
+    split_axes<kKernelAxes>(all, [&](const SoftmaxArguments& part) {
+      if (!run_softmax_strided(false, part, execution)) run_softmax<false>(part, execution);
+    });
+  };
+  with_combined_mask(arguments, execution, combine_on_cuda, run);
 }
 
 }  // namespace twinops

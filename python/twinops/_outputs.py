@@ -15,9 +15,11 @@ _RULES = {
     ("philox_words", "words"): {"type": "uint32"},
     ("uniform", "out"): {"type": "float32"},
     ("bias_dropout_residual_grad", "dbias"): {"shape": "last"},
-    ("softmax_grad", "dmask"): {"like": "mask", "on_demand": True},
-    ("log_softmax_grad", "dmask"): {"like": "mask", "on_demand": True},
-    ("softmax_dropout_grad", "dmask"): {"like": "mask", "on_demand": True},
+    **{
+        (f"{op}_grad", f"d{name}"): {"like": name, "on_demand": True}
+        for op in ("softmax", "log_softmax", "softmax_dropout")
+        for name in ("mask", "bias")
+    },
     ("random_projection", "y"): {"shape": "resized", "size": "k"},
     ("random_projection_grad", "dx"): {"shape": "resized", "size": "columns"},
 }

@@ -293,6 +293,7 @@ MASKED = {
     "log_softmax": lambda x, m: F.log_softmax(x, 1, mask=m),
     "fused_softmax_mask": lambda x, m: F.fused_softmax_mask(x, m),
     "softmax_dropout": lambda x, m: F.softmax_dropout(x, 0.4, mask=m, generator=tp.Generator(7)),
+    "a bias": lambda x, m: F.softmax(x, bias=m, mask=x[0] > 1.0, lengths=paddle.to_tensor([6, 2, 4, 6])),
 }
 
 

@@ -39,10 +39,10 @@ def _mask_for(x, mask):
     return mask if kept else mask.astype(x.dtype)
 
 
-def _softmax(op, x, axis, dtype, mask, lengths, **attributes):
+def _softmax(op, x, axis, dtype, mask, lengths, bias, **attributes):
     if dtype is not None:
         x = paddle.cast(x, dtype)
-    inputs = {"x": x, "lengths": lengths, "mask": _mask_for(x, mask)}
+    inputs = {"x": x, "lengths": lengths, "mask": _mask_for(x, mask), "bias": _mask_for(x, bias)}
     if x.ndim == 0:  # Paddle takes a tensor without dimensions as a row of one
         inputs["x"] = paddle.reshape(x, [1])
         return run(op, inputs, attributes)[0].reshape([])
@@ -58,6 +58,7 @@ def softmax(
     *,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -69,6 +70,7 @@ def softmax(
     mask: broadcast to the shape of x. bool or uint8: an element that is not 0 is masked out. Numbers:
         added; -infinity masks out; another type than x's or float32 is converted to x's. It gets a
         gradient where it asks for one (stop_gradient=False).
+    bias: numbers that are added beside a mask or lengths, broadcast by themselves; with a gradient as mask.
     lengths: int32 or int64, in the shape of x's first dimensions, one or more of those before the
         axis: how many elements of a row count, from its first on.
     scale: a finite number, rounded to float32 unless x is float64.
@@ -78,7 +80,7 @@ def softmax(
     Returns a tensor of the shape and type of x. docs/operators/softmax.md
     """
     masks = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
-    return _softmax("softmax", x, axis, dtype, mask, lengths, masked_rows=masked_rows, **masks)
+    return _softmax("softmax", x, axis, dtype, mask, lengths, bias, masked_rows=masked_rows, **masks)
 
 
 def _written_into(x, y):
@@ -109,6 +111,7 @@ def log_softmax(
     *,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -117,7 +120,7 @@ def log_softmax(
     """paddle.nn.functional.log_softmax: v - log(sum(exp(v))) along `axis`, of v = scale * x + mask.
     The arguments are softmax's. docs/operators/log_softmax.md"""
     masks = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
-    return _softmax("log_softmax", x, axis, dtype, mask, lengths, masked_rows=masked_rows, **masks)
+    return _softmax("log_softmax", x, axis, dtype, mask, lengths, bias, masked_rows=masked_rows, **masks)
 
 
 @unified
@@ -146,6 +149,7 @@ def softmax_dropout(
     generator=None,
     mask=None,
     lengths=None,
+    bias=None,
     **row_masks,
 ):
     """dropout(softmax(x)), with the bits of the two one after the other: what attention does with its
@@ -156,9 +160,9 @@ def softmax_dropout(
 
     Returns a tensor of the shape and type of x. docs/operators/softmax_dropout.md
     """
-    inputs = {"x": x, "lengths": lengths, "mask": _mask_for(x, mask)}
-    wants_gradient = paddle.is_grad_enabled() and not (
-        x.stop_gradient and (mask is None or mask.stop_gradient)
+    inputs = {"x": x, "lengths": lengths, "mask": _mask_for(x, mask), "bias": _mask_for(x, bias)}
+    wants_gradient = paddle.is_grad_enabled() and any(
+        t is not None and not t.stop_gradient for t in (x, mask, bias)
     )
     kept = {"probabilities_type": "same" if wants_gradient else "", "dropout_mask_type": "uint32"}
     more, attributes = _random_arguments(x, p, None, training, mode, generator)

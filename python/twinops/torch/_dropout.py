@@ -184,6 +184,7 @@ def softmax_dropout(
     dropout_mask=None,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -194,7 +195,8 @@ def softmax_dropout(
     """dropout(softmax(input)), with the bits of the two one after the other: what attention does with
     its scores.
 
-    input, dim, dtype, mask, lengths, scale, causal, causal_offset, masked_rows: softmax's. For a mask
+    input, dim, dtype, mask, lengths, bias, scale, causal, causal_offset, masked_rows: softmax's. With a
+        bias, and for a mask
         that wants a gradient, softmax and dropout are called one after the other.
     p, training, generator, global_shape, start: dropout's; dropout_mask: its `mask`.
     docs/operators/softmax_dropout.md
@@ -202,9 +204,9 @@ def softmax_dropout(
     _check_p(p)
     _softmax.check_dim(input, dim)
     masks = _softmax.row_masks(scale, causal, causal_offset, masked_rows)
-    apart = mask is not None and _eager.wants_gradient(mask)
+    apart = bias is not None or (mask is not None and _eager.wants_gradient(mask))
     if not _draws(input, p, training) or apart or sharding.is_sharded(input) or input.dim() == 0:
-        y = _softmax.run("softmax", input, dim, dtype, mask, lengths, masks)
+        y = _softmax.run("softmax", input, dim, dtype, mask, lengths, masks, bias)
         return run(y, p, training, False, generator, dropout_mask, global_shape, start)
     x, y_type = _softmax.cast(input, _softmax.autocast_dtype(input, dtype))
     mask = _softmax.mask_for(x, mask)

@@ -54,23 +54,32 @@ class Softmax(Function):
     """softmax and log_softmax: `op` is the name."""
 
     @staticmethod
-    def forward(ctx, x, mask, lengths, op, attributes):
-        y = RAW[op](x, mask, lengths, **attributes)
+    def forward(ctx, x, mask, lengths, bias, op, attributes):
+        y = RAW[op](x, mask, lengths, bias, **attributes)
         ctx.op, ctx.attributes, ctx.dtype = op, attributes, x.dtype
-        ctx.save_for_backward(y, mask, lengths)
+        ctx.save_for_backward(y, mask, lengths, bias)
         return y
 
     @staticmethod
     def backward(ctx, dy):
-        y, mask, lengths = ctx.saved_tensors
+        y, mask, lengths, bias = ctx.saved_tensors
         known = {n: v for n, v in ctx.attributes.items() if n != "out_type"}
         if y.dtype != ctx.dtype:
             known["dx_type"] = str(ctx.dtype).removeprefix("torch.")
-        to_x, to_mask, *_ = ctx.needs_input_grad
+        to_x, to_mask, _, to_bias, *_ = ctx.needs_input_grad
         if to_mask:
             known["dmask_type"] = "same"
-        dx, dmask = _gradient(_GRADIENT[ctx.op], y, dy, mask, lengths, **known)
-        return dx if to_x else None, dmask if to_mask else None, None, None, None
+        if to_bias:
+            known["dbias_type"] = "same"
+        dx, dmask, dbias = _gradient(_GRADIENT[ctx.op], y, dy, mask, lengths, bias, **known)
+        return (
+            dx if to_x else None,
+            dmask if to_mask else None,
+            None,
+            dbias if to_bias else None,
+            None,
+            None,
+        )
 
 
 class Dropout(Function):

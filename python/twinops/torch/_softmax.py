@@ -43,10 +43,12 @@ def cast(x, dtype):
     return x.to(dtype), "same"
 
 
-def run(op, x, dim, dtype, mask, lengths, attributes):
+def run(op, x, dim, dtype, mask, lengths, attributes, bias=None):
     if not isinstance(x, Tensor):
         raise TypeError(f"{op}(): argument 'input' must be Tensor, not {type(x).__name__}")
     if sharding.is_sharded(x):
+        if bias is not None:
+            raise NotImplementedError(f"{op} of a DTensor takes no bias: call it on to_local() of each")
         return sharding.softmax(op, x, dim, dtype, mask, lengths, attributes)
     check_dim(x, dim)
     if dim != -1:
@@ -56,14 +58,16 @@ def run(op, x, dim, dtype, mask, lengths, attributes):
         if out_type != "same":
             attributes["out_type"] = out_type
     if x.dim() == 0:  # PyTorch takes a scalar for a row of one
-        return run(op, x.reshape(1), 0, dtype, mask, lengths, attributes).reshape(())
+        return run(op, x.reshape(1), 0, dtype, mask, lengths, attributes, bias).reshape(())
     if mask is not None:
         mask = mask_for(x, mask)
-    if not _eager.is_plain(x, mask, lengths):
-        return _autograd.call(op, x, mask, lengths, **attributes)
-    if _eager.wants_gradient(x, mask):
-        return _eager.apply_softmax(x, mask, lengths, op, attributes)
-    return _eager.RAW[op](x, mask, lengths, **attributes)
+    if bias is not None:
+        bias = mask_for(x, bias)
+    if not _eager.is_plain(x, mask, lengths, bias):
+        return _autograd.call(op, x, mask, lengths, bias, **attributes)
+    if _eager.wants_gradient(x, mask, bias):
+        return _eager.apply_softmax(x, mask, lengths, bias, op, attributes)
+    return _eager.RAW[op](x, mask, lengths, bias, **attributes)
 
 
 def row_masks(scale, causal, causal_offset, masked_rows):
@@ -88,6 +92,7 @@ def softmax(
     *,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -98,7 +103,7 @@ def softmax(
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("softmax", input.dim(), _stacklevel)
     attributes = row_masks(scale, causal, causal_offset, masked_rows)
-    return run("softmax", input, dim, dtype, mask, lengths, attributes)
+    return run("softmax", input, dim, dtype, mask, lengths, attributes, bias)
 
 
 def log_softmax(
@@ -109,6 +114,7 @@ def log_softmax(
     *,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -119,7 +125,7 @@ def log_softmax(
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("log_softmax", input.dim(), _stacklevel)
     attributes = row_masks(scale, causal, causal_offset, masked_rows)
-    return run("log_softmax", input, dim, dtype, mask, lengths, attributes)
+    return run("log_softmax", input, dim, dtype, mask, lengths, attributes, bias)
 
 
 def softmin(input, dim=None, _stacklevel=3, dtype=None):
