@@ -1,0 +1,23 @@
+"""Tensors from arrays, and gradients by differences, for the tests of functions."""
+
+import numpy as np
+import paddle
+
+
+def tensor(array, dtype="float32", grad=False):
+    t = paddle.to_tensor(np.asarray(array)).astype(dtype)
+    t.stop_gradient = not grad
+    return t
+
+
+def finite_differences(f, x, dy, step=1e-5):
+    """d sum(f(x) * dy) / dx, by central differences in float64."""
+    gradient = np.zeros_like(x)
+    for i in np.ndindex(*x.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = x.copy()
+            moved[i] += sign * step
+            ends.append(float((f(tensor(moved, "float64")).numpy() * dy).sum()))
+        gradient[i] = (ends[0] - ends[1]) / (2 * step)
+    return gradient
