@@ -1,4 +1,4 @@
-"""torch.compile, export and vmap: no graph break, and the bits and masks of eager mode."""
+"""torch.compile and export: no graph break, and the bits and masks of eager mode."""
 
 import warnings
 
@@ -135,40 +135,32 @@ def test_exported_programs(device):
     assert_same_bits(training.module()(x), expected)
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_vmap(device):
-    x = torch.randn(4, 3, 5, device=device)
-    assert_same_bits(torch.vmap(lambda x: F.softmax(x, 0))(x), F.softmax(x, 1))
-    assert_same_bits(torch.vmap(lambda x: F.softmax(x, -1), in_dims=1, out_dims=1)(x), F.softmax(x, -1))
-    lengths = torch.tensor([1, 2, 3, 4], dtype=torch.int32, device=device)
-    by_row = torch.vmap(lambda x, n: F.softmax(x, -1, lengths=n.expand(3)))(x, lengths)
-    assert_same_bits(by_row, F.softmax(x, -1, lengths=lengths[:, None]))
+def test_a_generator_breaks_the_graph_and_draws_as_in_eager_mode(device):
+    g = torch.Generator()
+    module = tt.Dropout(0.5, generator=g)
 
+    def function(x, other):
+        return module(x) + F.softmax_dropout(x, 0.3, generator=other)
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_vmap_of_dropout_asks_as_pytorchs_does(device):
-    x = torch.ones(4, 64, device=device)
-    with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
-        torch.vmap(F.dropout)(x)
-    different = torch.vmap(F.dropout, randomness="different")(x)
-    same = torch.vmap(F.dropout, randomness="same")(x)
-    assert all(torch.equal(row, same[0]) for row in same)
-    assert not torch.equal(different[0], different[1])
-
-
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_function_transforms(device):
-    x = torch.randn(5, dtype=torch.float64, device=device)
-    ours, theirs = (lambda x, f=f: f(x, -1).square().sum() for f in (F.softmax, torch.softmax))
-    torch.testing.assert_close(torch.func.grad(ours)(x), torch.func.grad(theirs)(x))
-    torch.testing.assert_close(torch.func.jacrev(lambda x: F.softmax(x, -1))(x),
-                               torch.func.jacrev(lambda x: torch.softmax(x, -1))(x))
-    twice = (torch.func.jacrev(torch.func.grad(f))(x) for f in (ours, theirs))
-    torch.testing.assert_close(*twice)
-    rows = torch.randn(3, 5, dtype=torch.float64, device=device)
-    torch.testing.assert_close(
-        torch.vmap(torch.func.grad(ours))(rows), torch.vmap(torch.func.grad(theirs))(rows)
-    )
+    x = torch.randn(4, 64, device=device, requires_grad=True)
+    other = torch.Generator()
+    compiled = torch.compile(function, backend="aot_eager")
+    for seed in range(3):
+        results = []
+        for f in (function, compiled):
+            g.manual_seed(seed), other.manual_seed(seed + 1)
+            for _ in range(2):
+                y = f(x, other)
+                results.append((y, torch.autograd.grad(y.sum(), x)[0]))
+        for (y, dx), (compiled_y, compiled_dx) in zip(results[:2], results[2:]):
+            assert_same_bits(y, compiled_y)
+            torch.testing.assert_close(dx, compiled_dx)
+        assert not torch.equal(results[0][0], results[1][0])
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="torch.Generator is no part of a compiled"):
+        torch.compile(function, backend="aot_eager", fullgraph=True)(x, other)
+    with pytest.raises(RuntimeError, match="torch.Generator is no part of an exported program"):
+        torch.export.export(module, (x,))
 
 
 def test_traced_by_make_fx(device):

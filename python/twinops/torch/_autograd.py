@@ -11,7 +11,7 @@ from torch.autograd.graph import increment_version
 
 from twinops import _outputs
 from twinops._native import operators
-from twinops.torch import _plugin
+from twinops.torch import _eager, _plugin
 
 ops = torch.ops.twinops
 
@@ -62,12 +62,18 @@ def _register_autograd(op, backward, setup_context):
 
 def call(op, *tensors, **attributes):
     """torch.ops.twinops.<op>, also where torch.func transforms it."""
+    _eager.refuse_duals(*tensors)
     if op in _transformed and torch._C._are_functorch_transforms_active():
-        function, known = _transformed[op]
-        filled = {n: attributes.get(n, known.defaults.get(n)) for n in known.attributes}
-        rest = len(known.tensors) - len(tensors)
-        return function.apply(*tensors, *[None] * rest, filled)
+        return _call_transformed(op, *tensors, **attributes)
     return getattr(ops, op)(*tensors, **attributes)
+
+
+@torch.compiler.allow_in_graph  # of autograd.Function and torch.func together the compiler knows little
+def _call_transformed(op, *tensors, **attributes):
+    function, known = _transformed[op]
+    filled = {n: attributes.get(n, known.defaults.get(n)) for n in known.attributes}
+    rest = len(known.tensors) - len(tensors)
+    return function.apply(*tensors, *[None] * rest, filled)
 
 
 # ---- Second derivatives, by PyTorch's own differentiable operators ---------------------------------

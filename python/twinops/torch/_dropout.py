@@ -6,7 +6,6 @@ from torch import Tensor
 from twinops._outputs import bias_shape
 from twinops.torch import _autograd, _eager, _random, _softmax, sharding
 
-ops = torch.ops.twinops
 _MASK_TYPES = {"bits": "uint32", "bytes": "bool", None: ""}
 
 
@@ -144,7 +143,7 @@ def bitmask_dropout(input, p=0.5, training=True, *, generator=None, global_shape
         attributes, seed_tensor = _random_arguments(input, p, generator, global_shape, start)
     else:
         attributes, seed_tensor = {"p": 0.0}, None
-    return ops.dropout(input, seed_tensor, mask_type="uint32", **attributes)
+    return _autograd.call("dropout", input, seed_tensor, mask_type="uint32", **attributes)
 
 
 def bias_dropout_residual(

@@ -23,8 +23,7 @@ _TENSORS = {torch.Tensor, torch.nn.Parameter}
 
 def is_plain(*tensors):
     """Whether these tensors, or None, may take the short way."""
-    if forward_ad._current_level >= 0:
-        _refuse_duals(tensors)
+    refuse_duals(*tensors)
     if _random.is_traced():
         return False
     for t in tensors:
@@ -38,8 +37,10 @@ def is_simple(x):
     return not _random.is_traced() and forward_ad._current_level < 0 and type(x) in _TENSORS
 
 
-def _refuse_duals(tensors):
+def refuse_duals(*tensors):
     """PyTorch would drop the tangents of a custom operator's inputs without a word."""
+    if forward_ad._current_level < 0:
+        return
     for t in tensors:
         if t is not None and forward_ad.unpack_dual(t).tangent is not None:
             raise NotImplementedError(

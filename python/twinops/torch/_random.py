@@ -9,6 +9,7 @@ for twinops. The seed is a number of the host's: drawing it moves nothing to or 
 - While a CUDA graph is captured, seeds come from the GPU's generator: each replay draws anew.
 - In a compiled graph the operator twinops::draw_seed draws when the graph runs: the same seeds, and so
   the same masks, as in eager mode.
+- A graph that is compiled breaks at a generator that is given, as at PyTorch's own functions.
 - Under torch.func.vmap the argument `randomness` decides, as for PyTorch's own dropout.
 """
 
@@ -46,19 +47,37 @@ def is_traced():
 
 def draw(x, generator=None):
     """(seed, None) or (0, seed tensor) for a call that drops elements of x."""
-    if generator is not None:
-        cell = torch.empty((), dtype=torch.int64, device=generator.device)
-        cell.random_(generator=generator)
-        return (cell.item(), None) if generator.device.type == "cpu" else (0, cell)
-    if torch.compiler.is_compiling():
-        return 0, torch.ops.twinops.draw_seed(x)
     if torch._C._are_functorch_transforms_active():
-        return 0, torch.randint(_HIGHEST, (), device="cpu")
-    if is_traced():
+        return 0, _draw_transformed(generator)
+    if generator is not None:
+        if torch.compiler.is_compiling():
+            return 0, _draw_from(generator)
+        cell = _draw_from(generator)
+        return (cell.item(), None) if generator.device.type == "cpu" else (0, cell)
+    if torch.compiler.is_compiling() or is_traced():
         return 0, torch.ops.twinops.draw_seed(x)
     if x.is_cuda and torch.cuda.is_current_stream_capturing():
         return 0, torch.empty((), dtype=torch.int64, device=x.device).random_()
     return draw_number(), None
+
+
+@torch.compiler.disable(
+    reason="a torch.Generator is no part of a compiled or exported graph, as for PyTorch's own functions: "
+    "the graph breaks here. Without generator= there is no break: the seed comes from PyTorch's default "
+    "generator when the graph runs (torch.manual_seed)"
+)
+def _draw_from(generator):
+    if torch.compiler.is_exporting():
+        raise RuntimeError("twinops: generator=: a torch.Generator is no part of an exported program: leave it out")
+    return torch.empty((), dtype=torch.int64, device=generator.device).random_(generator=generator)
+
+
+def _draw_transformed(generator):
+    """random_'s number under torch.func: out of place, because vmap draws for each of its batch only so.
+    (randint has no upper end that takes all numbers of 63 bits.)"""
+    device = "cpu" if generator is None else generator.device
+    words = torch.randint(-_HIGHEST - 1, _HIGHEST, (), generator=generator, device=device)
+    return words & _HIGHEST
 
 
 _library = torch.library.Library("twinops", "FRAGMENT")

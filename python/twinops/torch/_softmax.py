@@ -132,7 +132,7 @@ def log_softmax(
     masked_rows="nan",
 ):
     """torch.nn.functional.log_softmax: v - log(sum(exp(v))) along `dim`, of a floating input; dtype as of
-    softmax. Returns the shape of input. docs/operators/logmd"""
+    softmax. Returns the shape of input. docs/operators/log_softmax.md"""
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("log_softmax", input.dim(), _stacklevel)
     others = dtype is None and mask is None and lengths is None and not causal and not causal_offset

@@ -29,6 +29,7 @@ global_shape, start: tuples, where the tensor is a part of a larger one: the sha
 
 import torch
 
+from twinops.torch import _autograd
 from twinops.torch._dropout import (
     bias_dropout_residual,
     bitmask_dropout,
@@ -106,7 +107,7 @@ def random_projection(input, k, seed, s=3.0, **attributes):
 
     Returns [..., k] of the type of input. docs/operators/random_projection.md
     """
-    return ops.random_projection(input, k=k, seed=signed(seed), s=s, **attributes)
+    return _autograd.call("random_projection", input, k=k, seed=signed(seed), s=s, **attributes)
 
 
 # ---- loss scaling --------------------------------------------------------------------------------

@@ -1,0 +1,67 @@
+"""What torch.vmap makes of an operator. Rows of the softmax family do not know of each other, so a batch of
+calls is one call of more rows; the others are called once for each element of the batch, because each of
+these draws from the beginning of its own sequence, or sums over its own rows. Both give the bits of the
+calls one by one."""
+
+import torch
+
+from twinops.torch import _plugin
+
+ops = torch.ops.twinops
+_ROWS = ("softmax", "log_softmax", "softmax_grad", "log_softmax_grad")
+
+
+def _first(x, dim, size):
+    """x with the batch first; one that has none is the same for all of the batch."""
+    return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
+
+
+def _one_by_one(op):
+    overload = getattr(ops, op).default
+
+    def rule(info, in_dims, *args, **attributes):
+        def at(i):
+            pairs = zip(args, in_dims)
+            return overload(*(a if d is None else a.select(d, i) for a, d in pairs), **attributes)
+
+        made = [at(i) for i in range(info.batch_size)]
+        if isinstance(made[0], torch.Tensor):
+            return torch.stack(made), 0
+        return tuple(map(torch.stack, zip(*made))), (0,) * len(made[0])
+
+    return rule
+
+
+def _as_rows(op):
+    overload = getattr(ops, op).default
+    one_by_one = _one_by_one(op)
+    count = 2 if op.endswith("_grad") else 1  # tensors of x's shape, before mask and lengths
+
+    def rule(info, in_dims, *args, **attributes):
+        if attributes.get("dmask_type"):  # a sum over the rows of one
+            return one_by_one(info, in_dims, *args, **attributes)
+        size = info.batch_size
+        tensors = [_first(x, d, size) for x, d in zip(args[:count], in_dims)]
+        rank = tensors[0].dim() - 1
+        axis = attributes.get("axis", -1)
+        if not -rank <= axis < rank:
+            return one_by_one(info, in_dims, *args, **attributes)  # whose refusal is of what was given
+        attributes["axis"] = axis if axis < 0 else axis - rank
+        rest = dict(zip(("mask", "lengths"), zip(args[count:], in_dims[count:])))
+        mask, dim = rest.get("mask", (None, None))
+        if dim is not None:
+            mask = mask.movedim(dim, 0)
+            mask = mask.reshape(size, *[1] * (rank + 1 - mask.dim()), *mask.shape[1:])
+        lengths, dim = rest.get("lengths", (None, None))
+        if lengths is not None:
+            lengths = _first(lengths, dim, size)
+        made = overload(*tensors, mask, lengths, **attributes)
+        if isinstance(made, torch.Tensor):
+            return made, 0
+        return tuple(made), (0, None)  # without the gradient of a mask
+
+    return rule
+
+
+for _op in _plugin.functional_names():
+    torch.library.register_vmap(f"twinops::{_op}", (_as_rows if _op in _ROWS else _one_by_one)(_op))
