@@ -133,6 +133,13 @@ struct Api {
     return at<Status*(const Attribute*, int, void*, size_t, size_t*) noexcept>(272)(
         attribute, kInt, value, sizeof(*value), &size);
   }
+  // With the closing NUL.
+  Status* read(const Attribute* attribute, char* text, size_t room) const {
+    size_t size = 0;
+    constexpr int kString = 5;
+    return at<Status*(const Attribute*, int, void*, size_t, size_t*) noexcept>(272)(
+        attribute, kString, text, room, &size);
+  }
   Status* set_output(const ShapeInferContext* context, size_t i, const TypeAndShape* info) const {
     return at<Status*(const ShapeInferContext*, size_t, const TypeAndShape*) noexcept>(270)(
         context, i, info);

@@ -83,7 +83,7 @@ Kernel::Kernel(const Api& api, const KernelInfo& info, const Signature& signatur
     : api_(api), signature_(signature), on_cuda_(on_cuda) {
   for (size_t i = 0; i < signature.info.attribute_count; ++i)
     read_attribute(info, *signature.info.attributes[i]);
-  read_sizes(info);
+  read_outputs(info);
   int64_t advance = 0;
   advances_ = read(info, "advance", advance) && advance != 0;
 }
@@ -106,24 +106,35 @@ void Kernel::read_attribute(const KernelInfo& info, const twinops_attribute_info
     default:
       break;
   }
+  if (std::string text; read(info, name, text)) {
+    texts_.push_back(std::move(text));
+    attributes_.push_back(TWINOPS_STRING_ATTRIBUTE(name, texts_.back().c_str()));
+  }
+}
+
+bool Kernel::read(const KernelInfo& info, const char* name, std::string& text) const {
   size_t size = 0;
   if (Status* missing = api_.attribute(&info, name, nullptr, &size)) {
     api_.release(missing);
-    return;
+    return false;
   }
-  std::string text(size, '\0');  // with the closing NUL
+  text.resize(size);  // with the closing NUL
   check(api_.attribute(&info, name, text.data(), &size));
-  texts_.push_back(text.c_str());
-  attributes_.push_back(TWINOPS_STRING_ATTRIBUTE(name, texts_.back().c_str()));
+  text.resize(std::strlen(text.c_str()));
+  return true;
 }
 
-void Kernel::read_sizes(const KernelInfo& info) {
+void Kernel::read_outputs(const KernelInfo& info) {
   for (const Output& output : signature_.outputs) {
     int64_t& size = sizes_.emplace_back(0);
     if (output.size != nullptr && !read(info, output.size, size))
       throw std::invalid_argument(std::string(signature_.info.name) + ": the attribute " +
                                   output.size + " is missing: the last dimension of " +
                                   output.argument->name);
+    // ONNX Runtime has inferred the type, and left it alone where the name was wrong.
+    std::string type;
+    if (!output.type_attribute.empty() && read(info, output.type_attribute.c_str(), type))
+      output.type_of(type, kUndefined);
   }
 }
 

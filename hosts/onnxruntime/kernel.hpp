@@ -22,8 +22,9 @@ class Kernel {
 
   template <class T>
   bool read(const KernelInfo& info, const char* name, T& value) const;
+  bool read(const KernelInfo& info, const char* name, std::string& text) const;
   void read_attribute(const KernelInfo& info, const twinops_attribute_info& attribute);
-  void read_sizes(const KernelInfo& info);
+  void read_outputs(const KernelInfo& info);
   void add_inputs(KernelContext& context, Call& call) const;
   void add_outputs(KernelContext& context, Call& call) const;
   std::vector<int64_t> shape_of(const Output& output, const std::vector<int64_t>& like,

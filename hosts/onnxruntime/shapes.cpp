@@ -50,9 +50,23 @@ int64_t words_of_bits(const std::vector<int64_t>& sizes) {
   return (elements + 31) / 32;
 }
 
+// The type that the node asks for by name, or what it would have without.
+ElementType asked_type(const Api& api, const ShapeInferContext& context, const Output& output,
+                       ElementType like) {
+  const Attribute* attribute = nullptr;
+  if (Status* missing = api.attribute(&context, output.type_attribute.c_str(), &attribute)) {
+    api.release(missing);
+    return like;
+  }
+  char name[16] = "";
+  check(api.read(attribute, name, sizeof name));
+  return output.type_of(name, like);
+}
+
 // What the input becomes in the output.
 void change(const Api& api, const ShapeInferContext& context, const Output& output, Known& known) {
   if (output.type != kUndefined) known.type = output.type;
+  if (!output.type_attribute.empty()) known.type = asked_type(api, context, output, known.type);
   if (output.is_bits()) {
     known.sizes = {words_of_bits(known.sizes)};
     known.names = {""};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -27,8 +28,16 @@ struct Rule {
   Output::Shape shape;
   ElementType type;
   const char* size;
+  bool typed = false;  // an attribute may ask for another type
 };
 constexpr Rule kRules[] = {
+    {"softmax", "out", nullptr, Output::Shape::same, kUndefined, nullptr, true},
+    {"log_softmax", "out", nullptr, Output::Shape::same, kUndefined, nullptr, true},
+    {"softmax_dropout", "y", nullptr, Output::Shape::same, kUndefined, nullptr, true},
+    {"softmax_dropout", "probabilities", nullptr, Output::Shape::same, kUndefined, nullptr, true},
+    {"softmax_grad", "dx", nullptr, Output::Shape::same, kUndefined, nullptr, true},
+    {"log_softmax_grad", "dx", nullptr, Output::Shape::same, kUndefined, nullptr, true},
+    {"softmax_dropout_grad", "dx", nullptr, Output::Shape::same, kUndefined, nullptr, true},
     {"check_finite_and_unscale", "found_inf", "scale", Output::Shape::same, kBool, nullptr},
     {"philox_words", "words", nullptr, Output::Shape::same, kUint32, nullptr},
     {"uniform", "out", nullptr, Output::Shape::same, kFloat, nullptr},
@@ -71,6 +80,7 @@ Output output_of(const Signature& s, const twinops_argument_info& argument) {
     output.shape = rule.shape;
     output.type = rule.type;
     output.size = rule.size;
+    if (rule.typed) output.type_attribute = std::string(argument.name) + "_type";
   }
   return output;
 }
@@ -87,6 +97,14 @@ DLDataType to_dlpack(ElementType type) {
   for (const TypePair& pair : kTypes)
     if (pair.onnx == type) return pair.dlpack;
   return {kDLOpaqueHandle, 0, 1};
+}
+
+ElementType Output::type_of(const std::string& name, ElementType like) const {
+  if (name == "same") return like;
+  for (size_t i = 0; i < argument->type_count; ++i)
+    if (name == twinops_type_name(argument->types[i])) return to_onnx(argument->types[i]);
+  throw std::invalid_argument(type_attribute + ": expected \"same\" or a type of " +
+                              argument->name + "; got \"" + name + "\"");
 }
 
 Signature::Signature(const twinops_operator_info& op) : info(op) {

@@ -2,6 +2,7 @@
 // the library's operator table.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "hosts/onnxruntime/abi.hpp"
@@ -23,6 +24,10 @@ struct Output {
   Shape shape = Shape::same;
   ElementType type = kUndefined;  // undefined: that of `like`
   const char* size = nullptr;     // of a resized output: the attribute
+  std::string type_attribute{};   // that asks for another type by its name; "" if there is none
+
+  // The type of that name, or `like` for "same"; throws std::invalid_argument for another name.
+  ElementType type_of(const std::string& name, ElementType like) const;
 
   // A mask with a bit for each element of the input that it is like.
   bool is_bits() const { return argument->is_required == 0 && type == kUint32; }

@@ -15,6 +15,13 @@ _RULES = {
     ("philox_words", "words"): {"type": "uint32"},
     ("uniform", "out"): {"type": "float32"},
     ("bias_dropout_residual_grad", "dbias"): {"shape": "last"},
+    ("softmax", "out"): {"typed": True},
+    ("log_softmax", "out"): {"typed": True},
+    ("softmax_dropout", "y"): {"typed": True},
+    ("softmax_dropout", "probabilities"): {"typed": True},
+    ("softmax_grad", "dx"): {"typed": True},
+    ("log_softmax_grad", "dx"): {"typed": True},
+    ("softmax_dropout_grad", "dx"): {"typed": True},
     ("softmax_grad", "dmask"): {"like": "mask", "on_demand": True},
     ("log_softmax_grad", "dmask"): {"like": "mask", "on_demand": True},
     ("softmax_dropout_grad", "dmask"): {"like": "mask", "on_demand": True},
@@ -36,6 +43,7 @@ class Output(NamedTuple):
     type: str = ""  # "" is like's
     size: str = ""  # of a resized output: the parameter for its last dimension
     on_demand: bool = False  # made only where it is asked for
+    typed: bool = False  # of the floating types another than like's may be asked for
 
     @property
     def default(self):

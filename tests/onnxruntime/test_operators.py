@@ -116,6 +116,17 @@ def test_advance_goes_on_from_run_to_run(rng, provider):
             core.assert_same(run.run(None, {"x": x})[0], expected)
 
 
+@pytest.mark.parametrize("x_type, y_type", [("float16", "float32"), ("float32", "float16")])
+def test_results_of_another_type(x_type, y_type, rng, provider):
+    x = rng.standard_normal([3, 41]).astype(x_type)
+    node = twinops.onnx.make_node("softmax", {"x": "x"}, {"out": "y"}, out_type=y_type)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(y_type))
+    model = model_of([node], {"x": x}, {"y": (kind, x.shape)})
+    strict(model)
+    expected = core.run("softmax", {"x": x}, asked={"out": y_type})["out"]
+    core.assert_same(session(model, provider).run(None, {"x": x})[0], expected)
+
+
 @pytest.mark.parametrize("rows, columns", [(1, 300_000), (700, 1000), (40_000, 3)])
 def test_work_that_threads_share(rows, columns, rng, provider):
     x = rng.standard_normal([rows, columns]).astype("f4")
@@ -148,6 +159,7 @@ X = np.ones([2, 3], "f4")
         ("softmax: axis", ("softmax", {"axis": 4})),
         ("mode", ("dropout", {"mode": "up"})),
         ("the attribute k is missing", ("random_projection", {})),
+        ('out_type: expected "same" or a type of out; got "int"', ("softmax", {"out_type": "int"})),
     ],
 )
 def test_refusals_have_the_operators_message(words, node):

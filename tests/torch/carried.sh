@@ -14,6 +14,7 @@ collect() {
   mkdir -p "$native" "$folder/docs/hosts" "$folder/tests/torch" "$folder/benchmarks"
   cp -r "$here"/../../python/twinops "$folder/site"
   cp -L "$build"/libtwinops.so.1 "$build"/hosts/torch/libtwinops_torch.so "$native"
+  cp -L "$build"/hosts/onnxruntime/libtwinops_onnxruntime.so "$native" 2>/dev/null || true
   [[ ! -f $build/tools/twinops/twinops ]] || cp "$build"/tools/twinops/twinops "$native"
   strip "$native"/*
   cp "$here"/*.py "$folder/tests/torch"

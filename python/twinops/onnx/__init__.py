@@ -20,6 +20,7 @@ except ImportError as error:
 
 from twinops._native import find, library
 from twinops.onnx import _schemas
+from twinops.onnx._export import translation_table
 from twinops.onnx._nodes import DOMAIN, VERSION, make_node
 from twinops.onnx._replace import replace
 
@@ -39,4 +40,4 @@ def register(options):
     return options
 
 
-__all__ = ["DOMAIN", "VERSION", "library_path", "make_node", "register", "replace"]
+__all__ = ["DOMAIN", "VERSION", "library_path", "make_node", "register", "replace", "translation_table"]

@@ -41,11 +41,17 @@ def _ordered(op, what, names, given):
     return found
 
 
+def type_attribute(output):
+    """The attribute that asks for another type of an output, by the type's name."""
+    return f"{output.name}_type"
+
+
 @functools.cache
 def attributes(op):
     """The names of a node's attributes and their defaults, of which those of resized outputs are None."""
     known = dict(operators()[op].attributes)
     known.update({o.size: None for o in _outputs.outputs(op) if o.size})
+    known.update({type_attribute(o): "same" for o in _outputs.outputs(op) if o.typed})
     if "offset" in known:
         known["advance"] = 0
     return known
@@ -55,7 +61,8 @@ def make_node(op, inputs_by_name, outputs_by_name, name=None, **given):
     """A node of the operator `op`: `make_node("softmax", {"x": "scores"}, {"out": "weights"}, axis=1)`.
 
     inputs_by_name, outputs_by_name: the table's names -> names of tensors in the graph, or lists of them;
-    what may be left out may be missing. given: the operator's attributes; k or columns of a projection; and
+    what may be left out may be missing. given: the operator's attributes; k or columns of a projection;
+    out_type="float32" and its like of the softmax family, for a result of another type than x; and
     advance=1 of one that draws: each run of a session goes on in the sequence where the last one ended.
     ValueError for names that the operator has not.
     """

@@ -10,7 +10,7 @@ from twinops._native import operators
 from twinops.onnx import _nodes
 
 _Option = defs.OpSchema.FormalParameterOption
-_TYPES = {
+TYPES = {
     "float16": TensorProto.FLOAT16,
     "bfloat16": TensorProto.BFLOAT16,
     "float32": TensorProto.FLOAT,
@@ -46,7 +46,11 @@ def _parameter(argument, constraints):
 
 def _attribute(op, name, default):
     info = operators()[op].attribute_info.get(name)
-    doc = info.doc if info else "Of each run: 1 goes on in the sequence where the last one ended."
+    doc = "Of each run: 1 goes on in the sequence where the last one ended."
+    if info:
+        doc = info.doc
+    elif default == "same":
+        doc = "The type of that output, by its name; same: that of the input that it is like."
     kinds = defs.OpSchema.AttrType
     if default is None:
         return defs.OpSchema.Attribute(name, kinds.INT, "The output's last dimension.", required=True)
@@ -73,7 +77,10 @@ def _infer_output(context, output, like, at):
         return
     made = onnx.TypeProto()
     wanted = output.type or ("uint32" if output.default == "uint32" else "")
-    made.tensor_type.elem_type = _TYPES[wanted] if wanted else source.tensor_type.elem_type
+    asked = context.get_attribute(_nodes.type_attribute(output)) if output.typed else None
+    if asked is not None and asked.s.decode() in output.types:
+        wanted = asked.s.decode()
+    made.tensor_type.elem_type = TYPES[wanted] if wanted else source.tensor_type.elem_type
     if source.tensor_type.HasField("shape"):
         made.tensor_type.shape.CopyFrom(_shape(context, output, wanted, source.tensor_type.shape))
     context.set_output_type(at, made)
@@ -94,29 +101,41 @@ def _shape(context, output, wanted, like):
     return shape
 
 
+def schema(op, outputs=None, given=None):
+    """The operator's schema; or, for a node that has some of its outputs and attributes only, one with
+    these."""
+    table = operators()[op]
+    arguments = {a.name: a for a in table.arguments}
+    constraints, parameters = [], []
+    for name in _nodes.inputs(op):
+        if name == _nodes.LIKE:
+            types = [f"tensor({_ONNX.get(t, t)})" for t in TYPES]
+            constraints.append(("T_like", types, "Any."))
+            parameters.append(defs.OpSchema.FormalParameter(name, "T_like"))
+        else:
+            parameters.append(_parameter(arguments[name], constraints))
+    made = [o.name for o in _nodes.outputs(op) if outputs is None or o.name in outputs]
+    results = [_parameter(arguments[name], constraints) for name in made]
+    return defs.OpSchema(
+        op,
+        _nodes.DOMAIN,
+        _nodes.VERSION,
+        table.doc,
+        inputs=parameters,
+        outputs=results,
+        type_constraints=constraints,
+        attributes=[
+            _attribute(op, name, default)
+            for name, default in _nodes.attributes(op).items()
+            if given is None or name in given
+        ],
+    )
+
+
 @functools.cache
 def register():
     """Once a process."""
-    for op, table in operators().items():
-        arguments = {a.name: a for a in table.arguments}
-        constraints, parameters = [], []
-        for name in _nodes.inputs(op):
-            if name == _nodes.LIKE:
-                types = [f"tensor({_ONNX.get(t, t)})" for t in _TYPES]
-                constraints.append(("T_like", types, "Any."))
-                parameters.append(defs.OpSchema.FormalParameter(name, "T_like"))
-            else:
-                parameters.append(_parameter(arguments[name], constraints))
-        results = [_parameter(arguments[o.name], constraints) for o in _nodes.outputs(op)]
-        schema = defs.OpSchema(
-            op,
-            _nodes.DOMAIN,
-            _nodes.VERSION,
-            table.doc,
-            inputs=parameters,
-            outputs=results,
-            type_constraints=constraints,
-            attributes=[_attribute(op, n, d) for n, d in _nodes.attributes(op).items()],
-        )
-        schema.set_type_and_shape_inference_function(functools.partial(_infer, op))
-        defs.register_schema(schema)
+    for op in operators():
+        made = schema(op)
+        made.set_type_and_shape_inference_function(functools.partial(_infer, op))
+        defs.register_schema(made)
