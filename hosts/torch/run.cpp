@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "hosts/torch/execution.hpp"
 #include "hosts/torch/tensors.hpp"
 
 namespace twinops::torch_host {
@@ -76,7 +77,7 @@ class Call {
       add_argument(s_.outputs[i].argument, outputs_[i]);
     add_attributes();
     for (size_t i = 0; i < s_.results.size(); ++i) made_[i].set(make(s_.results[i], made_[i]));
-    execute();
+    execute(s_.info->name, arguments_, argument_count_, attributes_, attribute_count_, device_);
     for (size_t i = 0; i < s_.results.size(); ++i)
       stack[i] = reinterpret_cast<StableIValue>(handles_.give(made_[i].handle));
   }
@@ -251,38 +252,6 @@ class Call {
     made.look(r.argument);
     add_argument(r.argument, made);
     return made.handle;
-  }
-
-  static void parallel_for(void*, int64_t n, void (*task)(void*, int64_t), void* context) {
-    struct Task {
-      void (*run)(void*, int64_t);
-      void* context;
-    } each{task, context};
-    const auto range = [](int64_t begin, int64_t end, void* self) {
-      const Task& t = *static_cast<const Task*>(self);
-      for (; begin < end; ++begin) t.run(t.context, begin);
-    };
-    if (torch_parallel_for(0, n, 1, range, &each) == AOTI_TORCH_SUCCESS) return;
-    range(0, n, &each);  // PyTorch has no threads to lend
-  }
-
-  void execute() {
-    twinops_execution execution{};
-    execution.struct_size = sizeof(execution);
-    Scratch scratch{device_, {}};
-    execution.allocate = &Scratch::allocate;
-    execution.workspace_context = &scratch;
-    if (device_.device_type == kDLCPU) {
-      uint32_t threads = 1;
-      check(torch_get_num_threads(&threads), "its number of threads");
-      execution.threads = static_cast<int32_t>(threads);
-      execution.parallel_for = &parallel_for;
-    } else {
-      execution.stream = current_stream(device_);
-    }
-    if (twinops_run(s_.info->name, arguments_, argument_count_, attributes_, attribute_count_,
-                    &execution) != TWINOPS_OK)
-      throw std::runtime_error(twinops_last_error());
   }
 
   const Signature& s_;

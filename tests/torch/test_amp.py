@@ -5,6 +5,7 @@ import torch
 from core import assert_same_bits
 
 import twinops.torch as tt
+from twinops.torch import _lists
 
 _Theirs = torch.amp.GradScaler
 TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -124,3 +125,64 @@ def test_disabled_and_without_gradients(device):
     scaler.scale(torch.zeros((), device=device))
     with pytest.raises(AssertionError, match="No inf checks were recorded"):
         scaler.step(torch.optim.SGD(parameters, 0.1))
+
+
+# ---- The way past PyTorch's dispatcher ---------------------------------------------------------------
+
+
+def _gradients(device):
+    gradients = [torch.randn(shape, device=device).to(t) for t in TYPES for shape in ([], [0], [7], [3, 5])]
+    return [*gradients, torch.randn(6, 4, device=device).t(), torch.randn(9, device=device)[::3]]
+
+
+def test_the_short_way_has_the_bits_of_the_operator(device):
+    short = _gradients(device)
+    through = [g.clone() for g in short]
+    scale = torch.tensor(3.0, device=device)
+    found = [torch.zeros((), device=device) for _ in range(2)]
+    for value in (0.0, torch.inf):
+        short[2][3] = through[2][3] = value
+        versions = [g._version for g in short]
+        assert _lists.unscale_(short, scale, found[0])
+        torch.ops.twinops.check_finite_and_unscale_(through, scale, found[1])
+        for a, b in zip([*short, found[0]], [*through, found[1]]):
+            assert_same_bits(a, b)
+        assert [g._version for g in short] == [v + 1 for v in versions]
+    assert found[0].item() == 1.0
+
+
+class _Subclass(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize("kind", ["subclass", "sparse", "meta", "float16", "tuple", "none", "mode", "empty"])
+def test_what_is_not_for_the_short_way_is_left_alone(kind, device):
+    plain = torch.full([4], 8.0, device=device)
+    gradients = {
+        "subclass": [plain, torch.ones(3, device=device).as_subclass(_Subclass)],
+        "sparse": [plain, torch.eye(3, device=device).to_sparse()],
+        "meta": [plain, torch.ones(3, device="meta")],
+        "float16": [plain, torch.ones(3, device=device, dtype=torch.float16)],
+        "tuple": (plain,),
+        "none": [plain, None],
+        "empty": [],
+    }.get(kind, [plain])
+    scale, found = torch.full((), 4.0, device=device), torch.zeros((), device=device)
+    if kind == "mode":
+        from torch.utils.flop_counter import FlopCounterMode
+
+        with FlopCounterMode(display=False):
+            assert not _lists.unscale_(gradients, scale, found)
+    else:
+        assert not _lists.unscale_(gradients, scale, found, allow_fp16=kind != "float16")
+    assert (plain == 8).all()
+
+
+def test_the_short_way_refuses_as_the_operator_does(device):
+    x = torch.ones(8, device=device)
+    with pytest.raises(RuntimeError, match="shares memory") as refused:
+        _lists.unscale_([x[:5], x[3:]], torch.ones((), device=device), torch.zeros((), device=device))
+    with pytest.raises(RuntimeError) as wanted:
+        found = torch.zeros((), device=device)
+        torch.ops.twinops.check_finite_and_unscale_([x[:5], x[3:]], torch.ones((), device=device), found)
+    assert str(refused.value) in str(wanted.value) and (x == 1).all()

@@ -68,6 +68,10 @@ def load():
         raise ImportError(f"twinops' plugin did not register {missing}: {_BUILD}")
 
 
+def path():
+    return str(_PLUGIN)
+
+
 class Result(NamedTuple):
     """What a functional operator gives (hosts/torch/signature.hpp)."""
 
@@ -81,7 +85,7 @@ class Result(NamedTuple):
 
 @functools.cache
 def results(op):
-    plugin = ctypes.CDLL(str(_PLUGIN))
+    plugin = ctypes.CDLL(path())
     plugin.twinops_torch_results.restype = ctypes.c_char_p
     plugin.twinops_torch_results.argtypes = [ctypes.c_char_p]
     described = []

@@ -5,17 +5,18 @@ from collections import defaultdict
 import torch
 from torch.autograd.graph import increment_version
 
-from twinops.torch import sharding
+from twinops.torch import _lists, sharding
 
 _TorchGradScaler = torch.amp.GradScaler  # captured before patch() can put ours in its place
-_below_autograd = torch._C._AutoDispatchBelowAutograd
 _below_versions = torch._C._AutoDispatchBelowADInplaceOrView
 
 
 def unscale_(gradients, scale, found_inf):
     """Multiplies the gradients, a list of plain tensors of one device, with 1 / scale in place; found_inf
     becomes 1 if a value is not finite."""
-    with _below_autograd(), _below_versions():
+    if _lists.unscale_(gradients, scale, found_inf):
+        return
+    with _below_versions():  # and below autograd
         torch.ops.twinops.check_finite_and_unscale_.default(gradients, scale, found_inf)
     increment_version(gradients)
 
@@ -56,6 +57,13 @@ class GradScaler(_TorchGradScaler):
         return found
 
     def _check(self, optimizer, scale, allow_fp16):
+        if self._process_group is None:
+            found = torch.zeros((), dtype=torch.float32, device=scale.device)
+            all_of_them = [
+                p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None
+            ]
+            if _lists.unscale_(all_of_them, scale, found, allow_fp16):
+                return {scale.device: found}
         by_device, groups = self._gradients(optimizer, allow_fp16)
         found = {}
         for device, gradients in by_device.items():
