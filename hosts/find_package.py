@@ -1,6 +1,7 @@
 """find_package.py MODULE DISTRIBUTION: prints what building against an installed Python package needs,
-a line each: its folder and its version. The package is not imported. Exit status 1, and the reason,
-if it is not there.
+a line each: its folder and its version. The package is not imported. A distribution that brings the module
+under another name will do (onnxruntime-gpu for onnxruntime). Exit status 1, and the reason, if it is not
+there.
 """
 
 import importlib.metadata
@@ -14,7 +15,8 @@ def main(module, distribution):
     if spec is None or spec.origin is None:
         sys.exit(f"{sys.executable} has no {distribution}")
     print(pathlib.Path(spec.origin).parent)
-    print(importlib.metadata.version(distribution))
+    names = importlib.metadata.packages_distributions().get(module, [distribution])
+    print(importlib.metadata.version(distribution if distribution in names else names[0]))
 
 
 main(*sys.argv[1:])

@@ -1,5 +1,5 @@
-// The handlers that XLA calls for every operator of twinops' table: one on CPUs, one on CUDA
-// devices. What is to be called travels in the call's attributes:
+// The handlers that XLA calls for every operator of twinops' table: one on CPUs, two on CUDA
+// devices, with scratch memory and without. What is to be called travels in the call's attributes:
 //   op           the operator
 //   args, rets   which of its arguments the buffers are, in order, as "x,mask"; "x*3" is a list of
 //   three and any attribute of the operator that has not its default, under its own name.
@@ -9,6 +9,7 @@
 #include <xla/ffi/api/ffi.h>
 
 #include <charconv>
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <string_view>
@@ -56,11 +57,15 @@ bool takes(const twinops_argument_info& info, DLDataType type) {
 }
 
 struct Scratch {
+  // XLA refuses to be asked for more than this alignment; the library needs 64.
+  static constexpr size_t kAsked = 16, kNeeded = 64;
   ffi::ScratchAllocator* allocator;
 
   static void* allocate(void* self, size_t bytes, void*) {
-    const auto memory = static_cast<Scratch*>(self)->allocator->Allocate(bytes, 64);
-    return memory ? *memory : nullptr;
+    const auto memory = static_cast<Scratch*>(self)->allocator->Allocate(bytes + kNeeded, kAsked);
+    if (!memory || *memory == nullptr) return nullptr;
+    const auto at = reinterpret_cast<std::uintptr_t>(*memory);
+    return static_cast<char*>(*memory) + (kNeeded - at % kNeeded) % kNeeded;
   }
 };
 
@@ -206,9 +211,18 @@ ffi::Error run_on_cpu(ffi::ThreadPool pool, ffi::RemainingArgs args, ffi::Remain
   return Call({kDLCPU, 0}, attributes).run(args, rets, execution);
 }
 
-ffi::Error run_on_cuda(void* stream, int32_t device, ffi::ScratchAllocator allocator,
-                       ffi::RemainingArgs args, ffi::RemainingRets rets,
-                       ffi::Dictionary attributes) {
+// May become part of a command buffer, which would write to scratch memory of its first run again
+// when that has long been another's: so there is none.
+ffi::Error run_on_cuda(void* stream, int32_t device, ffi::RemainingArgs args,
+                       ffi::RemainingRets rets, ffi::Dictionary attributes) {
+  twinops_execution execution{};
+  execution.stream = stream;
+  return Call({kDLCUDA, device}, attributes).run(args, rets, execution);
+}
+
+ffi::Error run_on_cuda_with_scratch(void* stream, int32_t device, ffi::ScratchAllocator allocator,
+                                    ffi::RemainingArgs args, ffi::RemainingRets rets,
+                                    ffi::Dictionary attributes) {
   twinops_execution execution{};
   execution.stream = stream;
   Scratch scratch{&allocator};
@@ -228,9 +242,17 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(twinops_jax_cuda, twinops::jax_host::run_on_cuda,
                               xla::ffi::Ffi::Bind()
                                   .Ctx<xla::ffi::PlatformStream<void*>>()
                                   .Ctx<xla::ffi::DeviceOrdinal>()
-                                  .Ctx<xla::ffi::ScratchAllocator>()
                                   .RemainingArgs()
                                   .RemainingRets()
                                   .Attrs(),
                               {xla::ffi::Traits::kCmdBufferCompatible});
+XLA_FFI_DEFINE_HANDLER_SYMBOL(twinops_jax_cuda_with_scratch,
+                              twinops::jax_host::run_on_cuda_with_scratch,
+                              xla::ffi::Ffi::Bind()
+                                  .Ctx<xla::ffi::PlatformStream<void*>>()
+                                  .Ctx<xla::ffi::DeviceOrdinal>()
+                                  .Ctx<xla::ffi::ScratchAllocator>()
+                                  .RemainingArgs()
+                                  .RemainingRets()
+                                  .Attrs());
 #pragma GCC visibility pop

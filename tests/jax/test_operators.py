@@ -76,6 +76,31 @@ def test_work_that_threads_share(rows, columns, rng, device):
     core.assert_same(y, core.run("dropout", {"x": x}, {"p": 0.1, "seed": 3})["y"])
 
 
+def test_scratch_memory(rng, device):
+    """Of a GPU's kernels, from XLA. In a command buffer it would be another's when the program runs again."""
+    x = rng.standard_normal([2000, 64]).astype("f4")
+    bias = rng.standard_normal([64]).astype("f4")
+    row = rng.standard_normal([8, 200_000]).astype("f4")
+    mask = rng.standard_normal([8, 1]).astype("f4")
+
+    def program(x, bias, row, mask):
+        loss = lambda x, b: (tj.bias_dropout_residual(3, x, bias=b, rate=0.1) * x).sum()  # noqa: E731
+        masked = lambda m: (tj.log_softmax(row[:, :500], mask=m) * row[:, :500]).sum()  # noqa: E731
+        dmask = jax.grad(masked)(mask)
+        return jax.grad(loss, 1)(x, bias), tj.softmax(row), tj.random_projection(5, row, 4), dmask
+
+    given = [jax.device_put(v, device) for v in (x, bias, row, mask)]
+    compiled = jax.jit(program)
+    expected = jax.tree.map(np.asarray, program(*given))
+    core.assert_same(expected[1], core.run("softmax", {"x": row})["out"])
+    for _ in range(4):
+        results = compiled(*given)
+        others = [jax.numpy.full_like(given[2], 7) for _ in range(3)]  # where freed memory was
+        for ours, theirs in zip(compiled(*given), expected):
+            core.assert_same(ours, theirs)
+        del results, others
+
+
 def test_many_calls_at_once(rng):
     """More calls that want threads than XLA's pool has: none waits for ever."""
     xs = [rng.standard_normal([300, 2000]).astype("f4") for _ in range(16)]

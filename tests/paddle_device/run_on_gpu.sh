@@ -10,7 +10,8 @@ if [[ -n $build ]]; then
   SITE=$build/tests/paddle_device/site
   DEVICE=$build/tests/paddle_device/twindev_cuda
   cmake --install "$build" --component python --prefix "$SITE" >/dev/null
-  [[ -n ${PYTHON:-} ]] || python=$here/../../build/paddle-venv/bin/python
+  venv=$here/../../build/paddle-venv/bin/python
+  [[ -n ${PYTHON:-} || ! -x $venv ]] || python=$venv
 fi
 if [[ -n ${PADDLE:-} ]]; then
   PADDLE=$(cd "$PADDLE" && pwd)

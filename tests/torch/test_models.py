@@ -24,6 +24,7 @@ def _bert():
 
 def _vision():
     timm = pytest.importorskip("timm")
+    timm.layers.set_fused_attn(False)  # scaled_dot_product_attention's dropout stays PyTorch's
     model = timm.create_model(
         "vit_tiny_patch16_224", img_size=32, num_classes=4, depth=2, drop_rate=0.1, attn_drop_rate=0.1
     )

@@ -139,13 +139,14 @@ def _found_inf(rank, world, device):
 
 def _fsdp2(rank, world, device):
     from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import init_device_mesh
 
     def losses(shard):
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(8, 8), tt.Dropout(0.5), torch.nn.Linear(8, 8))
         model = model.to(device)
         if shard:
-            fully_shard(model)
+            fully_shard(model, mesh=init_device_mesh(device.type, (world,)))
         optimizer = torch.optim.SGD(model.parameters(), 0.05)
         scaler = tt.GradScaler(device.type, init_scale=16.0)
         torch.manual_seed(1)

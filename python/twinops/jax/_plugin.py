@@ -22,9 +22,26 @@ def _import_jax():
     return jax
 
 
-def target(op):
-    """The name under which XLA knows an operator: what a profile shows."""
-    return f"twinops_{op}"
+# Calls of these need no scratch memory on a GPU, so that XLA may put them into a command buffer, but where
+# a mask has a gradient or rows are so long that the kernels of the longest take them.
+_WITHOUT_SCRATCH = {
+    "softmax", "log_softmax", "softmax_dropout", "softmax_grad", "log_softmax_grad", "softmax_dropout_grad",
+    "dropout", "dropout_grad", "bias_dropout_residual", "philox_words", "uniform",
+    "check_finite_and_unscale", "update_loss_scaling",
+}  # fmt: skip
+_LONG_ROW = 32768
+
+
+def target(op, scratch=False):
+    """The name under which XLA knows an operator: what a profile shows. scratch: with scratch memory on a
+    GPU, and never in a command buffer."""
+    return f"twinops_{op}_with_scratch" if scratch else f"twinops_{op}"
+
+
+def _takes_scratch(config, flat, results):
+    if config.op not in _WITHOUT_SCRATCH or "dmask" in results:
+        return True
+    return "softmax" in config.op and any(max(x.shape, default=0) > _LONG_ROW for x in flat)
 
 
 @functools.cache
@@ -34,8 +51,10 @@ def load():
     library()
     plugin = ctypes.CDLL(str(find("libtwinops_jax.so", "the part of twinops for JAX")))
     for name in operators():
-        for platform, handler in (("cpu", plugin.twinops_jax_cpu), ("CUDA", plugin.twinops_jax_cuda)):
-            jax.ffi.register_ffi_target(target(name), jax.ffi.pycapsule(handler), platform=platform)
+        for scratch, on_cuda in enumerate((plugin.twinops_jax_cuda, plugin.twinops_jax_cuda_with_scratch)):
+            for platform, handler in (("cpu", plugin.twinops_jax_cpu), ("CUDA", on_cuda)):
+                capsule = jax.ffi.pycapsule(handler)
+                jax.ffi.register_ffi_target(target(name, scratch), capsule, platform=platform)
     return plugin
 
 
@@ -116,7 +135,7 @@ def call(config, inputs):
     values = {**dict(config.attributes), **_outputs.FRESH.get(config.op, {})}
     numpy_types = {bool: bool, int: np.int64, float: np.float64, str: str}
     made = jax.ffi.ffi_call(
-        target(config.op),
+        target(config.op, _takes_scratch(config, flat, results)),
         [x for v in results.values() for x in (v if isinstance(v, list) else [v])],
         vmap_method=config.vmap,
         input_output_aliases=_aliases(config, inputs, results),

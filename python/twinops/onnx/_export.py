@@ -37,6 +37,7 @@ def translation_table(seed=0):
     }
     draw = _function("draw_seed", _draw, seed, itertools.count(1))
     table[torch.ops.twinops.draw_seed.default] = draw
+    table[torch.ops.twinops.place_of.default] = _function("place_of", lambda x: _constant(np.int64(0)))
     return table
 
 
@@ -103,7 +104,7 @@ def _constant(array):
     return _opset().Constant(value=onnx.numpy_helper.from_array(np.asarray(array)))
 
 
-def _draw(seed, subsequences, like):
+def _draw(seed, subsequences, place):
     """A seed of 62 bits, a number of the host's."""
     op = _opset()
     (words,) = _node(

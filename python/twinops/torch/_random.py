@@ -55,7 +55,7 @@ def draw(x, generator=None):
         cell = _draw_from(generator)
         return (cell.item(), None) if generator.device.type == "cpu" else (0, cell)
     if torch.compiler.is_compiling() or is_traced():
-        return 0, torch.ops.twinops.draw_seed(x)
+        return 0, torch.ops.twinops.draw_seed(torch.ops.twinops.place_of(x))
     if x.is_cuda and torch.cuda.is_current_stream_capturing():
         return 0, torch.empty((), dtype=torch.int64, device=x.device).random_()
     return draw_number(), None
@@ -81,18 +81,26 @@ def _draw_transformed(generator):
 
 
 _library = torch.library.Library("twinops", "FRAGMENT")
-# `like` orders the draws of a graph behind what they are for. A draw is no function of it.
-_library.define("draw_seed(Tensor like) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+# A draw is no function of `place`, which orders it in its graph behind what it is for. The place is on the
+# CPU, because a graph that is computed again (checkpoint) puts back the random state of the device that a
+# random operator's inputs are on.
+_library.define("place_of(Tensor x) -> Tensor")
+_library.define("draw_seed(Tensor place) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
 
 
-def _draw_seed(like):
+def _place_of(x):
+    return torch.zeros((), dtype=torch.int64, device="cpu")
+
+
+def _draw_seed(place):
     return torch.empty((), dtype=torch.int64, device="cpu").random_()
 
 
-_library.impl("draw_seed", _draw_seed, "CompositeExplicitAutograd")
-torch.library.register_fake(
-    "twinops::draw_seed", lambda like: torch.empty((), dtype=torch.int64, device="cpu")
-)
+for _name, _function in (("place_of", _place_of), ("draw_seed", _draw_seed)):
+    _library.impl(_name, _function, "CompositeExplicitAutograd")
+    torch.library.register_fake(
+        f"twinops::{_name}", lambda _: torch.empty((), dtype=torch.int64, device="cpu")
+    )
 
 
 def _keep_draws_apart():
