@@ -8,7 +8,8 @@ check_finite_and_unscale, faster, and that it left every bit as it was. It needs
       [--columns 64,...] [--elements 65536,...] [--inner 1,...] [--threads 1]
       [--lists 300x1024,300x1024+64,...]
 
-A figure is the tenth percentile of many turns. --inner n, n > 1: the rows lie along axis 1 of
+A figure is the tenth percentile of many turns. --types float32,bfloat16:float32,...: the second
+reads bfloat16 and writes float32. --inner n, n > 1: the rows lie along axis 1 of
 [rows / n, columns, n]. --lists: check_finite_and_unscale alone, in place, on so many tensors of so
 many elements, one behind the other or so many bytes apart. Exit status 1 where a bit differs.
 """
@@ -85,7 +86,10 @@ def turns(calls, seconds):
 
 
 def compare(libraries, op, kind, columns, elements, inner, options):
-    """One line; whether the bits are equal."""
+    """One line; whether the bits are equal. kind: "float32", or "float16:float32" into another."""
+    label = kind
+    kind, _, to_kind = kind.partition(":")
+    to_kind = to_kind or kind
     rows = elements // columns
     shape = (rows, columns) if inner == 1 else (max(1, rows // inner), columns, inner)
     attributes = dict(axis=1)
@@ -95,12 +99,12 @@ def compare(libraries, op, kind, columns, elements, inner, options):
         y = Tensor(kind, shape)
         Call(libraries[0], op[:-5], dict(x=x.view, out=y.view), attributes)()
         inputs, result = dict(y=y, dy=Tensor(kind, shape).fill(kind, 1)), "dx"
-    results = [Tensor(kind, shape) for _ in libraries]
+    results = [Tensor(to_kind, shape) for _ in libraries]
     calls = [Call(library, op, {name: t.view for name, t in {**inputs, result: to}.items()},
                   attributes, threads=options.threads)
              for library, to in zip(libraries, results)]
     times = turns(calls, options.seconds)
-    return report(kind, "x".join(map(str, shape)), op, times, results)
+    return report(label, "x".join(map(str, shape)), op, times, results)
 
 
 def compare_lists(libraries, kind, text, options):
@@ -127,7 +131,7 @@ def compare_lists(libraries, kind, text, options):
 def report(kind, what, op, times, results):
     before, now = times
     equal = results[0].equals(results[1])
-    print(f"{kind:9} {what:18} {op:17} {before:10.1f} {now:10.1f} us "
+    print(f"{kind:16} {what:18} {op:17} {before:10.1f} {now:10.1f} us "
           f"{before / now:6.2f}{'' if equal else '  BITS DIFFER'}", flush=True)
     return equal
 
@@ -146,7 +150,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.3, help="of each line")
     options = parser.parse_args()
     libraries = [ctypes.CDLL(os.path.abspath(path)) for path in (options.before, options.now)]
-    print(f"{'type':9} {'shape':18} {'operator':17} {'before':>10} {'now':>10}     ratio")
+    print(f"{'type':16} {'shape':18} {'operator':17} {'before':>10} {'now':>10}     ratio")
     if options.lists:
         sys.exit(0 if all([compare_lists(libraries, kind, text, options)
                            for kind in options.types.split(",")

@@ -30,20 +30,27 @@ struct RowView {
 // docs/lab/softmax-cpu.md#what-goes-past-the-caches.
 inline constexpr std::int64_t kStreamedOutput = std::int64_t{1} << 25, kStreamedRun = 1024,
                               kStreamedRow = 8192;  // bytes; the last for rows of softmax
+TWINOPS_INLINE bool is_streamed(int element, std::int64_t runs, std::int64_t run,
+                                std::int64_t least = kStreamedRun) {
+  const std::int64_t bytes = run * element;
+  return bytes >= least && runs >= kStreamedOutput / bytes;
+}
 template <class T>
 TWINOPS_INLINE bool is_streamed(std::int64_t runs, std::int64_t run,
                                 std::int64_t least = kStreamedRun) {
-  const std::int64_t bytes = run * std::int64_t{sizeof(T)};
-  return bytes >= least && runs >= kStreamedOutput / bytes;
+  return is_streamed(static_cast<int>(sizeof(T)), runs, run, least);
 }
 
 // Whether such an output is too large to be in the second cache, so that prefetching a row of it
 // while that row is computed saves a wait.
 inline constexpr std::int64_t kColdOutput = std::int64_t{1} << 19;  // bytes
+TWINOPS_INLINE bool is_cold(int element, std::int64_t runs, std::int64_t run) {
+  const std::int64_t bytes = run * element;
+  return bytes > 0 && runs > kColdOutput / bytes;
+}
 template <class T>
 TWINOPS_INLINE bool is_cold(std::int64_t runs, std::int64_t run) {
-  const std::int64_t bytes = run * std::int64_t{sizeof(T)};
-  return bytes > 0 && runs > kColdOutput / bytes;
+  return is_cold(static_cast<int>(sizeof(T)), runs, run);
 }
 // Prefetches the lines of n elements that are written soon.
 template <class T, class Isa>
@@ -55,6 +62,21 @@ TWINOPS_INLINE void fetch_to_write(RowView<T, Isa> out, int n) {
 template <class T>
 TWINOPS_INLINE void fetch_to_read(const T* x, int n) {
   for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(x + j, 0, 2);
+}
+
+// A word of as many bytes as an element, and f<bytes>() for the size of an element that is computed
+// in F: for what moves elements whatever their type.
+template <int kBytes>
+using WordOf = std::conditional_t<kBytes == 2, std::uint16_t,
+                                  std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>;
+template <class F, class Body>
+TWINOPS_INLINE void for_width(int bytes, Body&& f) {
+  if constexpr (sizeof(F) == 8)
+    f.template operator()<8>();
+  else if (bytes == 4)
+    f.template operator()<4>();
+  else
+    f.template operator()<2>();
 }
 
 // Copies n elements: whole lines are streamed, the ends are not.
@@ -82,6 +104,20 @@ TWINOPS_INLINE void stream_elements(T* to, const T* from, int n) {
   if (i != bytes) __builtin_memcpy(out + i, in + i, bytes - i);
 }
 
+// Copies n elements of `bytes` bytes to a row that begins at `row`, from element `first` on, `step`
+// elements apart; they are streamed where that is 1.
+template <class Isa, class F>
+TWINOPS_INLINE void put_elements(char* row, std::int64_t first, int n, int bytes, std::int64_t step,
+                                 const void* from) {
+  const auto* const elements = static_cast<const char*>(from);
+  char* const to = row + first * step * bytes;
+  if (step == 1) return stream_elements<Isa>(to, elements, n * bytes);
+  for_width<F>(bytes, [&]<int kBytes>() TWINOPS_INLINE_BODY {
+    for (int i = 0; i < n; ++i)
+      __builtin_memcpy(to + i * step * kBytes, elements + i * kBytes, kBytes);
+  });
+}
+
 // Stores a vector to a buffer of its own type; NaNs stay as they are.
 template <class F, class Isa>
 TWINOPS_INLINE void save(F* to, Vec<F, Isa> v) {
@@ -106,16 +142,35 @@ TWINOPS_INLINE const T* dense_run(RowView<const T, Isa> x, std::int64_t first, i
   return buffer;
 }
 
+// The same for elements of `bytes` bytes of a row that begins at `row`.
+template <class F>
+TWINOPS_INLINE const void* dense_elements(const char* row, std::int64_t first, int n, int bytes,
+                                          std::int64_t step, void* buffer) {
+  const char* const from = row + first * step * bytes;
+  if (step == 1) return from;
+  for_width<F>(bytes, [&]<int kBytes>() TWINOPS_INLINE_BODY {
+    for (int i = 0; i < n; ++i)
+      __builtin_memcpy(static_cast<char*>(buffer) + i * kBytes, from + i * step * kBytes, kBytes);
+  });
+  return buffer;
+}
+
 // Calls f(j, vector) for the n elements of x from `first` on, with `pad` in the places up to
-// padded(n).
-template <class T, class Isa, class Step>
-TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int n, T pad,
-                               Step&& f) {
+// padded(n); second(j, vector) for every other one, where what f does waits for its last call.
+template <class T, class Isa, class Step, class Second>
+TWINOPS_INLINE void read_pairs(RowView<const T, Isa> x, std::int64_t first, int n, T pad, Step&& f,
+                               Second&& second) {
   using F = compute_t<T>;
   constexpr int kLanes = Vec<F, Isa>::kLanes;
   alignas(64) T gathered[kFoldChunk];
   const T* const from = dense_run(x, first, n, gathered);
   int j = 0;
+  if constexpr (!std::is_same_v<Step, Second>) {
+    for (; j + 2 * kLanes <= n; j += 2 * kLanes) {
+      f(j, load<Isa>(from + j));
+      second(j + kLanes, load<Isa>(from + j + kLanes));
+    }
+  }
   for (; j + kLanes <= n; j += kLanes) f(j, load<Isa>(from + j));
   const int end = padded<F, Isa>(n);
   if (j == end) return;
@@ -124,6 +179,11 @@ TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int 
     j += kLanes;
   }
   for (; j < end; j += kLanes) f(j, Vec<F, Isa>(widen(pad)));
+}
+template <class T, class Isa, class Step>
+TWINOPS_INLINE void read_chunk(RowView<const T, Isa> x, std::int64_t first, int n, T pad,
+                               Step&& f) {
+  read_pairs(x, first, n, pad, f, f);
 }
 
 // Writes n elements of out from `first` on. f(j): the vector of element first + j. kCanonical: it

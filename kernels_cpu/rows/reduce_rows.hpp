@@ -2,8 +2,12 @@
 // with:
 //
 //   Part                 what a span of a row is reduced to; parts join with +
-//   Kept, CutKept        what is kept from reduce() to write(), of a whole row and of a cut row;
-//                        constructed from buffers of Kept::size(chunks) and of `chunks` Computes
+//   Kept                 what is kept from reduce() to write()
+//   Kept kept(buffer, chunks), kept_size(chunks)
+//                        that of a whole row, and the Computes of its buffer without another for
+//                        each chunk
+//   Kept cut_kept(chunk, maxima)
+//                        that of a cut row, from buffers of a chunk and of a Compute for each chunk
 //   Part reduce(row, begin, end, shift, kept)
 //                        reduces chunks [begin, end); begin is a multiple of a power of two that
 //                        covers them
@@ -32,13 +36,11 @@ inline constexpr std::int64_t kCutChunks = 16;      // chunks that are
 inline constexpr std::int64_t kCutsAThread = 16;    // pieces, at most, of rows that are cut at once
 inline constexpr std::int64_t kWholeChunks = 1024;  // at most, of a row that is taken whole
 
-// buffer: of Kept::size(chunks) + chunks elements.
-template <class Kernel, class Kept = typename Kernel::Kept>
+template <class Kernel>
 TWINOPS_INLINE void whole_row(const Kernel& kernel, std::int64_t row, std::int64_t chunks,
-                              typename Kernel::Compute* buffer) {
+                              typename Kernel::Kept& kept) {
   using F = typename Kernel::Compute;
   F shift = F(0);
-  Kept kept(buffer, buffer + Kept::size(chunks));
   auto part = kernel.reduce(row, 0, chunks, shift, kept);
   if (kernel.is_out_of_range(part)) {
     shift = kernel.shift_of(part);
@@ -48,13 +50,16 @@ TWINOPS_INLINE void whole_row(const Kernel& kernel, std::int64_t row, std::int64
 }
 
 // Takes rows one after the other. Those of one chunk need no buffer.
-template <class Kernel, class Kept = typename Kernel::Kept>
+template <class Kernel>
 TWINOPS_INLINE void whole_rows(const Kernel& kernel, std::int64_t begin, std::int64_t end,
                                std::int64_t length, typename Kernel::Compute* buffer) {
   const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
   if constexpr (requires { kernel.short_buffer(); })
     if (chunks == 1) return kernel.short_rows(begin, end, buffer);
-  for (std::int64_t r = begin; r < end; ++r) whole_row<Kernel, Kept>(kernel, r, chunks, buffer);
+  for (std::int64_t r = begin; r < end; ++r) {
+    typename Kernel::Kept kept = kernel.kept(buffer, chunks);
+    whole_row(kernel, r, chunks, kept);
+  }
 }
 
 // A row that is cut. Its parts join here.
@@ -89,7 +94,7 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, st
         const std::int64_t r = i / pieces, u = i % pieces;
         if (states[r].ready) continue;
         alignas(64) F buffer[kFoldChunk];
-        typename Kernel::CutKept kept(buffer, values + r * chunks);
+        typename Kernel::Kept kept = kernel.cut_kept(buffer, values + r * chunks);
         parts[i] = kernel.reduce(first + r, u * piece, last(u), states[r].shift, kept);
       }
     });
@@ -111,7 +116,7 @@ void cut_rows(const Kernel& kernel, Execution& execution, std::int64_t first, st
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t r = i / pieces, u = i % pieces;
       alignas(64) F buffer[kFoldChunk];
-      typename Kernel::CutKept kept(buffer, values + r * chunks);
+      typename Kernel::Kept kept = kernel.cut_kept(buffer, values + r * chunks);
       kernel.write(first + r, u * piece, last(u), states[r].part, states[r].shift, kept);
     }
     kernel.end();
@@ -132,7 +137,7 @@ void for_each_row(const Kernel& kernel, Execution& execution, std::int64_t rows,
       whole_rows(kernel, begin, end, length, buffer);
       kernel.end();
     };
-    std::int64_t size = chunks == 1 ? 0 : Kernel::Kept::size(chunks) + chunks;
+    std::int64_t size = chunks == 1 ? 0 : kernel.kept_size(chunks) + chunks;
     if constexpr (requires { kernel.short_buffer(); })
       if (chunks == 1) size = kernel.short_buffer();
     return parallel_ranges_with<F>(execution, rows, grain, 1, size, take);

@@ -18,7 +18,7 @@ template <int kBelow, class T>
 TWINOPS_INLINE void copy_partial(T* to, const T* from, int n) {
   constexpr int kPiece = kBelow / 2;
   if constexpr (kPiece == 1) {
-    *to = *from;
+    __builtin_memcpy(to, from, sizeof(T));
   } else if (n >= kPiece) {
     __builtin_memcpy(to, from, kPiece * sizeof(T));
     __builtin_memcpy(to + n - kPiece, from + n - kPiece, kPiece * sizeof(T));

@@ -8,8 +8,9 @@
 
 #include <limits>
 
-#include "kernels_cpu/rows/chunks.hpp"
-#include "numerics/softmax.hpp"
+#include "kernels_cpu/rows/fold_transposed.hpp"
+#include "kernels_cpu/rows/strided_tiles.hpp"
+#include "kernels_cpu/softmax/softmax_grad_steps.hpp"
 
 namespace twinops {
 
@@ -61,10 +62,12 @@ struct GradRun {
   // belong to. kOneRow: all belong to one.
   template <bool kOneRow, class Out, class Sum>
   TWINOPS_INLINE void write(RowView<Out, Isa> dx, Compute scale, Sum&& sum) const {
-    if (dx.step == 1 && !dx.streamed)
-      write_dense<kOneRow>(dx.data, scale, sum);
-    else
-      write_apart<kOneRow>(*this, dx, scale, sum);
+    alignas(64) Out buffer[kFoldChunk];
+    const bool apart = dx.step != 1 || dx.streamed;
+    write_dense<kOneRow>(apart ? buffer : dx.data, scale, sum);
+    if (apart)
+      put_elements<Isa, Compute>(reinterpret_cast<char*>(dx.data), 0, n, sizeof(Out), dx.step,
+                                 buffer);
   }
 
  private:
@@ -94,17 +97,6 @@ struct GradRun {
     for (int j = 0; j + kLanes <= n; j += kLanes) normal = normal & (abs(load<Isa>(y + j)) < limit);
     const V nan = select(normal, V(Compute(0)), V(std::numeric_limits<Compute>::quiet_NaN()));
     return !isa::holds_nan(nan.v, nan.v, nan.v, nan.v);
-  }
-
-  // Not inlined, because it is large and called from many places. Its arguments come by value: a
-  // run or a sum whose address is known is read again after every store.
-  template <bool kOneRow, class Out, class Sum>
-  [[gnu::noinline]] static void write_apart(GradRun run, RowView<Out, Isa> dx, Compute scale,
-                                            Sum sum) {
-    alignas(64) Out dxs[kFoldChunk];
-    run.template write_dense<kOneRow>(dxs, scale, sum);
-    if (dx.streamed) return stream_elements<Isa>(dx.data, dxs, run.n);
-    for (int j = 0; j < run.n; ++j) dx.data[j * dx.step] = dxs[j];
   }
 
   template <bool kOneRow, class Out, class Sum>
@@ -192,6 +184,83 @@ struct GradRun {
         for (int k = 0; k < 4; ++k) store_canonical<Isa>(dx + j + k * kLanes, gradients[k]);
       }
     }
+  }
+};
+
+// The steps of softmax_grad_steps.hpp. What depends on y and dy alone serves all types of dx.
+template <class Isa, bool kLog, class In>
+struct GradSums {
+  using Compute = compute_t<In>;
+  using V = Vec<Compute, Isa>;
+  using Run = GradRun<Isa, kLog, In>;
+
+  TWINOPS_INLINE static Run run(const void* y, const void* dy, int n) {
+    return {static_cast<const In*>(y), static_cast<const In*>(dy), n};
+  }
+  TWINOPS_INLINE static Run run(const GradTile& t, std::int64_t j) {
+    return run(static_cast<const In*>(static_cast<const void*>(t.y)) + j * t.y_step,
+               static_cast<const In*>(static_cast<const void*>(t.dy)) + j * t.dy_step, t.width);
+  }
+
+  static Compute total(const void* y, const void* dy, int n) { return run(y, dy, n).total(); }
+
+  static void add_up(const GradTile& t, int n, const void* zeros, bool fetches, int pitch,
+                     Compute* sums) {
+    constexpr int kLine = 64 / static_cast<int>(sizeof(In));
+    fold_runs<Compute, Isa>(n, t.width, pitch, sums, [&](int j, int) TWINOPS_INLINE_BODY {
+      const Run of = j < n ? run(t, j) : run(zeros, zeros, t.width);
+      if (fetches && j < n) {
+        const Run next = run(t, j + n);
+        for (int i = 0; i < next.n; i += kLine) {
+          __builtin_prefetch(next.y + i);
+          __builtin_prefetch(next.dy + i);
+        }
+      }
+      return [of](int i) TWINOPS_INLINE_BODY { return of.term(i); };
+    });
+  }
+};
+
+template <class Isa, bool kLog, class In, class Out>
+struct Gradients {
+  using Compute = compute_t<In>;
+  using V = Vec<Compute, Isa>;
+  using Sums = GradSums<Isa, kLog, In>;
+
+  [[gnu::noinline]] static void write(const void* y, const void* dy, int n, Compute scale,
+                                      Compute sum, void* dx) {
+    write_row(y, dy, n, scale, sum, {static_cast<Out*>(dx), 1});
+  }
+  static void group(const GradGroup<Isa, Compute>& rows) {
+    constexpr int kRows = V::kLanes;
+    const int n = rows.n;
+    V sums[kRows];
+    for (int r = 0; r < kRows; ++r) {
+      if (rows.cold) fetch_to_write(RowView<Out, Isa>{static_cast<Out*>(rows.dx[r]), 1}, n);
+      sums[r] = Sums::run(rows.y[r], rows.dy[r], n).sum();
+    }
+    alignas(64) Compute sum[kRows];
+    save(sum, fold_transposed(sums) + V(Compute(0)));  // no -0 leaves
+    for (int r = 0; r < kRows; ++r) {
+      if (rows.ahead) fetch_to_read(static_cast<const In*>(rows.dy[r]) + kRows * n, n);
+      write_row(rows.y[r], rows.dy[r], n, rows.scale, sum[r],
+                {static_cast<Out*>(rows.dx[r]), rows.step, rows.streamed});
+    }
+  }
+  static void write_tile(const GradTile& t, int n, Compute scale, const Compute* sums,
+                         bool streamed) {
+    const auto sum = [sums](int i) TWINOPS_INLINE_BODY { return load<Isa>(sums + i); };
+    for (int j = 0; j < n; ++j) {
+      Out* const dx = static_cast<Out*>(static_cast<void*>(t.dx)) + j * t.dx_step;
+      Sums::run(t, j).template write<false>(RowView<Out, Isa>{dx, 1, streamed}, scale, sum);
+    }
+  }
+
+ private:
+  TWINOPS_INLINE static void write_row(const void* y, const void* dy, int n, Compute scale,
+                                       Compute of_row, RowView<Out, Isa> dx) {
+    Sums::run(y, dy, n).template write<true>(
+        dx, scale, [sum = V(of_row)](int) TWINOPS_INLINE_BODY { return sum; });
   }
 };
 

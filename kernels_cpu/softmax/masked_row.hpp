@@ -10,12 +10,9 @@
 
 namespace twinops {
 
-template <class In, class Isa>
-struct MaskedRow {
-  using Compute = compute_t<In>;
-  using V = Vec<Compute, Isa>;
-
-  RowView<const In, Isa> x;
+// A row of softmax's input, whatever its type.
+struct InputRow {
+  const void* x;  // its first element
   std::int64_t length;
   std::int64_t columns;  // elements that count; those beyond are masked out
   std::int64_t mask_at;  // the offset of the row's mask
@@ -25,19 +22,55 @@ struct MaskedRow {
   TWINOPS_INLINE int size(std::int64_t c) const { return clamped(length - c * kFoldChunk); }
   TWINOPS_INLINE int used(std::int64_t c) const { return clamped(columns - c * kFoldChunk); }
 
+ private:
+  TWINOPS_INLINE static int clamped(std::int64_t n) {
+    return static_cast<int>(n < 0 ? 0 : n < kFoldChunk ? n : kFoldChunk);
+  }
+};
+
+// x: the row's first element.
+TWINOPS_INLINE InputRow input_row(const SoftmaxArguments& a, std::int64_t row, const void* x) {
+  InputRow read{x, a.rows.length, a.rows.length, 0, &a};
+  if (!a.mask.is_plain()) {
+    const auto at = row_offsets(a.mask_outer, row);
+    read.columns = a.mask.columns(at.of, a.rows.length);
+    read.mask_at = at.of[RowMask::kMask];
+  }
+  return read;
+}
+
+// The same with its type.
+template <class In, class Isa>
+struct MaskedRow {
+  using Compute = compute_t<In>;
+  using V = Vec<Compute, Isa>;
+
+  RowView<const In, Isa> x;
+  std::int64_t mask_at;
+  const SoftmaxArguments* a;
+
+  TWINOPS_INLINE explicit MaskedRow(const InputRow& row)
+      : x{static_cast<const In*>(row.x), row.a->rows.step[SoftmaxArguments::kX]},
+        mask_at(row.mask_at),
+        a(row.a) {}
+
   // Reads the n elements of chunk c that count, less `shift`; -infinity up to padded(n). Returns
   // their maximum. If one is NaN, the maximum of others or NaN.
   TWINOPS_INLINE V read(std::int64_t c, int n, Compute shift, Compute* to) const {
     V max(-kInfinity<Compute>);
     const V move(shift);
     if (a->is_plain()) {
-      read_chunk(x, c * kFoldChunk, n, narrow<In>(-kInfinity<Compute>),
-                 [&](int j, V value) TWINOPS_INLINE_BODY {
-                   value = value - move;
-                   save(to + j, value);
-                   max = larger(max, value);
-                 });
-      return max;
+      V other(-kInfinity<Compute>);
+      const auto keep = [&](int j, V value, V& greatest) TWINOPS_INLINE_BODY {
+        value = value - move;
+        save(to + j, value);
+        greatest = larger(greatest, value);
+      };
+      read_pairs(
+          x, c * kFoldChunk, n, narrow<In>(-kInfinity<Compute>),
+          [&](int j, V value) TWINOPS_INLINE_BODY { keep(j, value, max); },
+          [&](int j, V value) TWINOPS_INLINE_BODY { keep(j, value, other); });
+      return larger(max, other);
     }
     const int whole = n - n % V::kLanes;
     const auto put = [&](int j, V value) TWINOPS_INLINE_BODY {
@@ -52,10 +85,6 @@ struct MaskedRow {
   }
 
  private:
-  TWINOPS_INLINE static int clamped(std::int64_t n) {
-    return static_cast<int>(n < 0 ? 0 : n < kFoldChunk ? n : kFoldChunk);
-  }
-
   // Calls put(j, vector) with the scaled and masked values of elements [first, first + n), and with
   // anything in the places beyond.
   template <class Put>
@@ -99,22 +128,5 @@ struct MaskedRow {
     });
   }
 };
-
-template <class In, class Isa>
-TWINOPS_INLINE MaskedRow<In, Isa> masked_row(const SoftmaxArguments& a, std::int64_t row,
-                                             std::int64_t x_offset) {
-  MaskedRow<In, Isa> read{
-      {static_cast<const In*>(a.x) + x_offset, a.rows.step[SoftmaxArguments::kX]},
-      a.rows.length,
-      a.rows.length,
-      0,
-      &a};
-  if (!a.mask.is_plain()) {
-    const auto at = row_offsets(a.mask_outer, row);
-    read.columns = a.mask.columns(at.of, a.rows.length);
-    read.mask_at = at.of[RowMask::kMask];
-  }
-  return read;
-}
 
 }  // namespace twinops

@@ -21,6 +21,27 @@ class SoftmaxRowGroup {
   static constexpr int kRows = V::kLanes;
   static constexpr auto kAll = static_cast<std::uint32_t>((std::uint64_t{1} << kRows) - 1);
 
+  // SoftmaxSteps::Group
+  template <bool kPlain>
+  static std::uint32_t take(const SoftmaxArguments& a, std::int64_t begin, bool cold,
+                            int& columns) {
+    using Operands = SoftmaxArguments;
+    SoftmaxRowGroup group(cold);
+    const In* x[kRows];
+    Out* out[kRows];
+    for (int r = 0; r < kRows; ++r) {
+      const auto offsets = row_offsets(a.rows.outer, begin + r);
+      x[r] = static_cast<const In*>(a.x) + offsets.of[Operands::kX];
+      out[r] = static_cast<Out*>(a.out) + offsets.of[Operands::kOut];
+    }
+    columns = static_cast<int>(a.rows.length);
+    if constexpr (kPlain)
+      return group.run_plain(columns, x, out);
+    else
+      return group.run_masked(a, begin, x, out, columns);
+  }
+
+ private:
   // cold: the outputs are in no cache yet.
   explicit SoftmaxRowGroup(bool cold) : cold_(cold) {}
 
@@ -35,12 +56,12 @@ class SoftmaxRowGroup {
   // that are written: as many as count in the row where most do.
   TWINOPS_INLINE std::uint32_t run_masked(const SoftmaxArguments& a, std::int64_t first,
                                           const In* const* x, Out* const* out, int& columns) {
-    // Kept as numbers, because a copy of a MaskedRow waits for the stores that made it.
+    // Kept as numbers, because a copy of an InputRow waits for the stores that made it.
     int used[kRows];
     std::int64_t mask_at[kRows];
     columns = 0;
     for (int r = 0; r < kRows; ++r) {
-      const auto row = masked_row<In, Isa>(a, first + r, x[r] - static_cast<const In*>(a.x));
+      const InputRow row = input_row(a, first + r, x[r]);
       mask_at[r] = row.mask_at;
       used[r] = row.used(0);
       if (used[r] > columns) columns = used[r];
@@ -51,7 +72,6 @@ class SoftmaxRowGroup {
     });
   }
 
- private:
   // read(r, to, pitch) puts the values of row r there, -infinity behind them up to `pitch`, and
   // returns their maximum.
   template <class Read>

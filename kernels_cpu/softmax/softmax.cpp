@@ -1,80 +1,69 @@
-// softmax and log_softmax: softmax_op.hpp, or softmax_strided.hpp for rows along an axis that is
-// not the last, with outputs written as they are.
+// softmax and log_softmax of elements of one type: the steps that softmax_op.cpp goes through rows
+// with, as functions of this type of x and each type of results.
 #include "operators/softmax.hpp"
 
 #include "kernels_cpu/kernel.hpp"
-#include "kernels_cpu/rows/reduce_rows.hpp"
-#include "kernels_cpu/softmax/softmax_op.hpp"
-#include "kernels_cpu/softmax/softmax_strided.hpp"
+#include "kernels_cpu/softmax/chunk.hpp"
+#include "kernels_cpu/softmax/short_rows.hpp"
+#include "kernels_cpu/softmax/softmax_tile.hpp"
 
 namespace twinops {
 namespace {
 
-template <class Out, class Isa>
-struct PlainSink {
-  struct Row {
-    RowView<Out, Isa> out;
-    template <class F>
-    TWINOPS_INLINE void write(std::int64_t first, int n, F&& f) const {
-      write_chunk<true>(out, first, n, f);
-    }
-    TWINOPS_INLINE void fetch(int n) const {
-      if (out.cold) fetch_to_write(out, n);
-    }
-    template <class F>
-    TWINOPS_INLINE F* buffer(std::int64_t first) const {
-      if constexpr (std::is_same_v<F, Out>)
-        if (out.step == 1 && !out.streamed) return out.data + first;
-      return nullptr;
-    }
-  };
-  using Element = Out;
-  Out* out;
-  std::int64_t step;
-  bool streamed;
-  bool cold;  // in no cache, nor streamed
-  TWINOPS_INLINE RowView<Out, Isa> view(std::int64_t offset) const {
-    return {out + offset, step, streamed, cold};
-  }
-  TWINOPS_INLINE Row row(std::int64_t, std::int64_t offset) const { return {view(offset)}; }
-};
+using Isa = isa::TWINOPS_ISA;
+using In = TWINOPS_ELEMENT;
+using Compute = compute_t<In>;
+using Steps = SoftmaxSteps<Isa, Compute>;
 
-template <class Isa, bool kLog, class In>
-void softmax_rows(const SoftmaxArguments& a, Execution& execution) {
-  with_out_type<In>(a.types, [&]<class Out>(TypeTag<Out>) {
-    const std::int64_t count = a.rows.rows, length = a.rows.length;
-    const bool apart = a.out != a.x && a.rows.step[SoftmaxArguments::kOut] == 1;
-    const std::int64_t chunks = (length + kFoldChunk - 1) / kFoldChunk;
-    const bool waits = !kLog && waits_in_output<In, Out>(chunks);
-    const bool streamed = apart && !waits && is_streamed<Out>(count, length, kStreamedRow);
-    const PlainSink<Out, Isa> sink{
-        static_cast<Out*>(a.out), a.rows.step[SoftmaxArguments::kOut], streamed,
-        !streamed && a.rows.step[SoftmaxArguments::kOut] == 1 && is_cold<Out>(count, length)};
-    using Rows = SoftmaxRows<Isa, kLog, In, PlainSink<Out, Isa>>;
-    const Rows rows(a, sink);
-    if (!a.is_plain() || !lie_side_by_side(a.rows))
-      return for_each_row(rows, execution, count, length);
-    const std::int64_t run = neighbours_of(a.rows);
-    const auto special = [&](std::int64_t r, compute_t<In>* buffer) {
-      whole_rows<Rows, typename Rows::CutKept>(rows, r, r + 1, length, buffer);
-    };
-    using Strided = StridedSoftmaxRows<Isa, kLog, In, Out, decltype(special)>;
-    for_each_tile(Strided(a, a.out != a.x && is_streamed<Out>(count / run * length, run), special),
-                  execution, a.rows, Strided::kCapacity);
-  });
+template <bool kLog, class Out>
+constexpr Steps steps_of() {
+  using Chunk = SoftmaxChunk<Isa, In>;
+  using Results = SoftmaxResults<Isa, kLog, In, Out>;
+  using Sums = SoftmaxTileSums<Isa, WeighedAs<In>>;
+  using TileResults = SoftmaxTileResults<Isa, kLog, In, Out>;
+  Steps steps{};
+  steps.in_bytes = sizeof(In);
+  steps.out_bytes = sizeof(Out);
+  steps.log = kLog;
+  steps.weights_fit = std::is_same_v<Out, Compute>;
+  steps.values = Chunk::values;
+  steps.part = SoftmaxWeights<Isa, WeighedAs<In>>::part;
+  steps.last = Results::last;
+  steps.results = Results::results;
+  if constexpr (!kLog) steps.again = Results::again;
+  steps.fill = Results::fill;
+  steps.plain_short_row = Results::plain_short_row;
+  steps.plain_group = SoftmaxRowGroup<Isa, kLog, In, Out>::template take<true>;
+  steps.masked_group = SoftmaxRowGroup<Isa, kLog, In, Out>::template take<false>;
+  steps.read_tile = SoftmaxTileOf<Isa, In>::read;
+  steps.add_up = Sums::template add_up<false>;
+  steps.add_up_and_save = Sums::template add_up<true>;
+  steps.close_tile = Sums::template close<kLog>;
+  steps.write_tile = TileResults::write;
+  steps.write_tile_again = TileResults::write_again;
+  return steps;
 }
+template <bool kLog, class Out>
+constexpr Steps kSteps = steps_of<kLog, Out>();
 
 }  // namespace
 
 template <>
-void run_cpu_of<Softmax, isa::TWINOPS_ISA, TWINOPS_ELEMENT>(const SoftmaxArguments& arguments,
-                                                            Execution& execution) {
-  softmax_rows<isa::TWINOPS_ISA, false, TWINOPS_ELEMENT>(arguments, execution);
+const SoftmaxSteps<Isa, Compute>& softmax_steps<Isa, In>(TypePair types, bool log) {
+  const Steps* steps = nullptr;
+  with_out_type<In>(types, [&]<class Out>(TypeTag<Out>) {
+    steps = log ? &kSteps<true, Out> : &kSteps<false, Out>;
+  });
+  return *steps;
+}
+
+template <>
+void run_cpu_of<Softmax, Isa, In>(const SoftmaxArguments& a, Execution& execution) {
+  softmax_rows(a, softmax_steps<Isa, In>(a.types, false), nullptr, execution);
 }
 template <>
-void run_cpu_of<LogSoftmax, isa::TWINOPS_ISA, TWINOPS_ELEMENT>(const SoftmaxArguments& arguments,
-                                                               Execution& execution) {
-  softmax_rows<isa::TWINOPS_ISA, true, TWINOPS_ELEMENT>(arguments, execution);
+void run_cpu_of<LogSoftmax, Isa, In>(const SoftmaxArguments& a, Execution& execution) {
+  softmax_rows(a, softmax_steps<Isa, In>(a.types, true), nullptr, execution);
 }
 
 }  // namespace twinops

@@ -1,4 +1,4 @@
-// softmax_dropout: softmax_op.hpp, with dropout where results are written.
+// softmax_dropout: rows as by softmax, with dropout where results are written.
 //
 // Memory: x is read and y is written as by softmax; probabilities are written where the call keeps
 // them. A mask that is stored is drawn first, in a pass of its own, and then read: a bit for each
@@ -7,70 +7,55 @@
 
 #include "kernels_cpu/dropout/row_masks.hpp"
 #include "kernels_cpu/kernel.hpp"
-#include "kernels_cpu/rows/reduce_rows.hpp"
-#include "kernels_cpu/softmax/softmax_op.hpp"
+#include "kernels_cpu/softmax/softmax_steps.hpp"
 
 namespace twinops {
 namespace {
 
-template <class Out, class Isa>
-struct DropoutSink {
-  using Element = Out;
+using Isa = isa::TWINOPS_ISA;
+using In = TWINOPS_ELEMENT;
+
+struct DropoutSink : SoftmaxSink {
+  const SoftmaxDropoutArguments& a;
+  RowMasks<Isa> kept;
+};
+
+template <class Out>
+void write_dropped(const SoftmaxSink& sink, std::int64_t row, void* out, std::int64_t first, int n,
+                   const void* results) {
   using Arguments = SoftmaxDropoutArguments;
   using V = compute_vec<Out, Isa>;
-
-  struct Row {
-    const DropoutSink* sink;
-    RowView<Out, Isa> probabilities, y;
-    std::int64_t e;  // the first element's logical index
-
-    template <class F>
-    TWINOPS_INLINE void write(std::int64_t first, int n, F&& f) const {
-      alignas(64) Out p[kFoldChunk], buffer[V::kLanes];
-      std::uint64_t kept[kFoldChunk / kStep];
-      const Arguments& a = sink->a;
-      const std::int64_t step = a.step[Arguments::kLogical];
-      const V scale(static_cast<compute_t<Out>>(a.dropout.scale));
-      sink->kept.read(e + first * step, step, n, kept);
-      for (int j = 0; j < n; j += V::kLanes) store_canonical<Isa>(p + j, f(j));
-      if (a.keeps_probabilities)
-        write_chunk<true>(probabilities, first, n,
-                          [&](int j) TWINOPS_INLINE_BODY { return load<Isa>(p + j); });
-      write_chunk<true>(y, first, n, [&](int j) TWINOPS_INLINE_BODY {
-        return dropped<Isa, Out>(kept, j, load<Isa>(p + j), scale, buffer);
-      });
-    }
-  };
-
-  const Arguments& a;
-  RowMasks<Isa> kept;
-
-  TWINOPS_INLINE Row row(std::int64_t index, std::int64_t offset) const {
-    const auto at = row_offsets(a.outer, index);
-    return {
-        this,
-        {static_cast<Out*>(a.softmax.out) + offset, a.softmax.rows.step[SoftmaxArguments::kOut]},
-        {static_cast<Out*>(a.dropout.y) + at.of[Arguments::kY], a.step[Arguments::kY]},
-        at.of[Arguments::kLogical]};
-  }
-};
+  const auto& dropout = static_cast<const DropoutSink&>(sink);
+  const SoftmaxDropoutArguments& a = dropout.a;
+  const auto* const p = static_cast<const Out*>(results);
+  const auto at = row_offsets(a.outer, row);
+  const RowView<Out, Isa> y{static_cast<Out*>(a.dropout.y) + at.of[Arguments::kY],
+                            a.step[Arguments::kY]};
+  std::uint64_t kept[kFoldChunk / kStep];
+  alignas(64) Out buffer[V::kLanes];
+  const std::int64_t step = a.step[Arguments::kLogical];
+  const V scale(static_cast<compute_t<Out>>(a.dropout.scale));
+  dropout.kept.read(at.of[Arguments::kLogical] + first * step, step, n, kept);
+  if (a.keeps_probabilities)
+    write_chunk<true>(
+        RowView<Out, Isa>{static_cast<Out*>(out), a.softmax.rows.step[SoftmaxArguments::kOut]},
+        first, n, [&](int j) TWINOPS_INLINE_BODY { return load<Isa>(p + j); });
+  write_chunk<true>(y, first, n, [&](int j) TWINOPS_INLINE_BODY {
+    return dropped<Isa, Out>(kept, j, load<Isa>(p + j), scale, buffer);
+  });
+}
 
 }  // namespace
 
 template <>
-void run_cpu_of<SoftmaxDropout, isa::TWINOPS_ISA, TWINOPS_ELEMENT>(const SoftmaxDropoutArguments& a,
-                                                                   Execution& execution) {
-  using Isa = isa::TWINOPS_ISA;
-  using In = TWINOPS_ELEMENT;
+void run_cpu_of<SoftmaxDropout, Isa, In>(const SoftmaxDropoutArguments& a, Execution& execution) {
   execution.random_words = a.dropout.random_words;
   const Sequence sequence = a.dropout.random.sequence();
   draw_mask<Isa>(a.dropout, sequence, execution);
   const DropoutWork work = with_drawn_mask(a.dropout);
   with_out_type<In>(a.softmax.types, [&]<class Out>(TypeTag<Out>) {
-    using Sink = DropoutSink<Out, Isa>;
-    const Sink sink{a, {work, sequence}};
-    for_each_row(SoftmaxRows<Isa, false, In, Sink>(a.softmax, sink), execution, a.softmax.rows.rows,
-                 a.softmax.rows.length);
+    const DropoutSink sink{{write_dropped<Out>}, a, {work, sequence}};
+    softmax_rows(a.softmax, softmax_steps<Isa, In>(a.softmax.types, false), &sink, execution);
   });
 }
 

@@ -1,19 +1,39 @@
-// softmax_grad and log_softmax_grad: softmax_grad_op.hpp, softmax_grad_strided.hpp for rows along
-// an axis that is not the last, or softmax_grad_masked.hpp under a mask, on dy as it is.
+// softmax_grad and log_softmax_grad of elements of one type: the steps that softmax_grad_op.cpp
+// goes through rows with, as functions of this type of y and dy and each type of gradients; or
+// softmax_grad_masked.hpp under a mask.
 #include "operators/softmax_grad.hpp"
 
 #include "kernels_cpu/kernel.hpp"
-#include "kernels_cpu/rows/reduce_rows.hpp"
+#include "kernels_cpu/softmax/grad_chunk.hpp"
 #include "kernels_cpu/softmax/softmax_grad_masked.hpp"
-#include "kernels_cpu/softmax/softmax_grad_op.hpp"
-#include "kernels_cpu/softmax/softmax_grad_strided.hpp"
 
 namespace twinops {
 namespace {
 
-template <class In, class Isa>
+using Isa = isa::TWINOPS_ISA;
+using In = TWINOPS_ELEMENT;
+using Compute = compute_t<In>;
+using Steps = GradSteps<Isa, Compute>;
+
+template <bool kLog, class Out>
+constexpr Steps steps_of() {
+  using Sums = GradSums<Isa, kLog, In>;
+  using Results = Gradients<Isa, kLog, In, Out>;
+  Steps steps{};
+  steps.in_bytes = sizeof(In);
+  steps.out_bytes = sizeof(Out);
+  steps.log = kLog;
+  steps.total = Sums::total;
+  steps.write = Results::write;
+  steps.group = Results::group;
+  steps.add_up = Sums::add_up;
+  steps.write_tile = Results::write_tile;
+  return steps;
+}
+template <bool kLog, class Out>
+constexpr Steps kSteps = steps_of<kLog, Out>();
+
 struct PlainDy {
-  static constexpr bool kInPlace = true;
   struct Row {
     RowView<const In, Isa> dy;
     TWINOPS_INLINE const In* run(std::int64_t first, int n, In* buffer) const {
@@ -23,20 +43,13 @@ struct PlainDy {
   TWINOPS_INLINE Row row(std::int64_t, RowView<const In, Isa> dy) const { return {dy}; }
 };
 
-template <class Isa, bool kLog, class In>
-void grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
+template <bool kLog>
+void run(const SoftmaxGradArguments& a, Execution& execution) {
+  if (a.mask.is_plain())
+    return grad_rows(a, grad_steps<Isa, In>(a.types, kLog), nullptr, execution);
   with_out_type<In>(a.types, [&]<class Out>(TypeTag<Out>) {
-    const PlainDy<In, Isa> dy;
-    if (!a.mask.is_plain())
-      return for_each_row(MaskedGradRows<Isa, kLog, In, Out, PlainDy<In, Isa>>(a, dy), execution,
-                          a.rows.rows, a.rows.length);
-    if (lie_side_by_side(a.rows)) {
-      using Strided = StridedGradRows<Isa, kLog, In, Out>;
-      const std::int64_t run = neighbours_of(a.rows), runs = a.rows.rows / run * a.rows.length;
-      const bool streamed = a.dx != a.y && a.dx != a.dy && is_streamed<Out>(runs, run);
-      return for_each_tile(Strided(a, streamed), execution, a.rows, Strided::kCapacity);
-    }
-    for_each_row(GradRows<Isa, kLog, In, Out, PlainDy<In, Isa>>(a, dy), execution, a.rows.rows,
+    const PlainDy dy;
+    for_each_row(MaskedGradRows<Isa, kLog, In, Out, PlainDy>(a, dy), execution, a.rows.rows,
                  a.rows.length);
   });
 }
@@ -44,14 +57,21 @@ void grad_rows(const SoftmaxGradArguments& a, Execution& execution) {
 }  // namespace
 
 template <>
-void run_cpu_of<SoftmaxGrad, isa::TWINOPS_ISA, TWINOPS_ELEMENT>(
-    const SoftmaxGradArguments& arguments, Execution& execution) {
-  grad_rows<isa::TWINOPS_ISA, false, TWINOPS_ELEMENT>(arguments, execution);
+const GradSteps<Isa, Compute>& grad_steps<Isa, In>(TypePair types, bool log) {
+  const Steps* steps = nullptr;
+  with_out_type<In>(types, [&]<class Out>(TypeTag<Out>) {
+    steps = log ? &kSteps<true, Out> : &kSteps<false, Out>;
+  });
+  return *steps;
+}
+
+template <>
+void run_cpu_of<SoftmaxGrad, Isa, In>(const SoftmaxGradArguments& a, Execution& execution) {
+  run<false>(a, execution);
 }
 template <>
-void run_cpu_of<LogSoftmaxGrad, isa::TWINOPS_ISA, TWINOPS_ELEMENT>(
-    const SoftmaxGradArguments& arguments, Execution& execution) {
-  grad_rows<isa::TWINOPS_ISA, true, TWINOPS_ELEMENT>(arguments, execution);
+void run_cpu_of<LogSoftmaxGrad, Isa, In>(const SoftmaxGradArguments& a, Execution& execution) {
+  run<true>(a, execution);
 }
 
 }  // namespace twinops

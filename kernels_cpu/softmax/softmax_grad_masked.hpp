@@ -20,14 +20,13 @@ class MaskedGradRows {
   using Arguments = SoftmaxGradArguments;
   using Compute = compute_t<In>;
   using Part = Compute;
-  struct Kept {
-    TWINOPS_INLINE Kept(Compute*, Compute*) {}
-    static constexpr std::int64_t size(std::int64_t) { return 0; }
-  };
-  using CutKept = Kept;
+  struct Kept {};
 
   MaskedGradRows(const SoftmaxGradArguments& a, const Dy& dy) : a_(a), dy_(dy) {}
 
+  Kept kept(Compute*, std::int64_t) const { return {}; }
+  Kept cut_kept(Compute*, Compute*) const { return {}; }
+  std::int64_t kept_size(std::int64_t) const { return 0; }
   Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute, Kept&) const {
     const Row at = row_at(row);
     Buffers buffers;

@@ -1,5 +1,6 @@
-// Rows of the backward passes by vectors: the class that reduce_rows.hpp asks for. Included only by
-// files that are compiled once for each instruction set.
+// Rows of the backward passes by vectors: the class that reduce_rows.hpp asks for, for elements of
+// all types that are computed in F. Included only by files that are compiled once for each
+// instruction set.
 //
 // Memory: y and dy are read twice, the second time from a cache if the row fits one; dx is written
 // once. Elements that are not contiguous are gathered into contiguous runs first. Short rows go as
@@ -11,157 +12,156 @@
 #include "kernels_cpu/rows/offsets.hpp"
 #include "kernels_cpu/rows/reduce_rows.hpp"
 #include "kernels_cpu/runtime/processor.hpp"
-#include "kernels_cpu/softmax/grad_chunk.hpp"
-#include "operators/softmax_grad.hpp"
+#include "kernels_cpu/softmax/softmax_grad_steps.hpp"
 
 namespace twinops {
 
-// Dy: where the gradient comes from.
-//   Dy::Row row = dy.row(r, view of the row of dy)
-//   row.run(first, n, buffer)  elements [first, first + n) as a contiguous run: where they are, or
-//                              in `buffer`, which holds padded(n)
-//   Dy::kInPlace               whether a contiguous row is always taken where it is
-template <class Isa, bool kLog, class In, class Out, class Dy>
+template <class Isa, class F>
 class GradRows {
  public:
   using Arguments = SoftmaxGradArguments;
-  using Compute = compute_t<In>;
-  using Part = Compute;
-  struct Kept {
-    TWINOPS_INLINE Kept(Compute*, Compute*) {}
-    static constexpr std::int64_t size(std::int64_t) { return 0; }
-  };
-  using CutKept = Kept;
+  using Steps = GradSteps<Isa, F>;
+  using Compute = F;
+  using Part = F;
+  struct Kept {};
 
-  GradRows(const SoftmaxGradArguments& a, const Dy& dy)
-      : a_(a),
-        dy_(dy),
-        scale_(static_cast<Compute>(a.scale)),
-        dense_(a.rows.step[Arguments::kDx] == 1 && a.rows.step[Arguments::kY] == 1 &&
-               a.rows.step[Arguments::kDy] == 1),
-        streamed_(streams() && a.dx != a.y && a.dx != a.dy && a.rows.step[Arguments::kDx] == 1 &&
-                  is_streamed<Out>(a.rows.rows, a.rows.length)),
-        cold_(kFetched && !streamed_ && a.rows.step[Arguments::kDx] == 1 &&
-              is_cold<Out>(a.rows.rows, a.rows.length)),
-        ahead_(kLog && kWide && is_amd() && dense_ && a.rows.length >= 128 &&
-               is_cold<In>(a.rows.rows, a.rows.length)) {}
+  // source: where dy comes from if not from where it lies; nullptr for none.
+  GradRows(const SoftmaxGradArguments& a, const Steps& steps, const GradSource* source)
+      : a_(a), steps_(steps), source_(source), scale_(static_cast<F>(a.scale)) {
+    const std::int64_t rows = a.rows.rows, length = a.rows.length;
+    // Outputs of 16 bits have more to compute for each byte and lose by being streamed or
+    // prefetched; log_softmax_grad on AMD loses by being streamed: docs/lab/softmax-cpu.md.
+    const bool wide = steps.out_bytes > 2, gapless = step(Arguments::kDx) == 1;
+    streamed_ = wide && !(steps.log && is_amd()) && a.dx != a.y && a.dx != a.dy && gapless &&
+                is_streamed(steps.out_bytes, rows, length);
+    dense_ = gapless && !streamed_;
+    cold_ = wide && !steps.log && dense_ && is_cold(steps.out_bytes, rows, length);
+    in_place_ = step(Arguments::kY) == 1 && step(Arguments::kDy) == 1 && source == nullptr;
+    ahead_ = steps.log && wide && is_amd() && gapless && in_place_ && length >= 128 &&
+             is_cold(steps.in_bytes, rows, length);
+  }
 
   // Takes rows of one chunk. A group's elements that are not taken where they are have the buffer.
   std::int64_t short_buffer() const {
-    if (!has_groups() || (dense_ && Dy::kInPlace)) return 0;
-    return 2 * kRows * kGroupColumns<Compute>;
+    if (!has_groups() || in_place_) return 0;
+    return 2 * kRows * kGroupColumns<F>;
   }
-  void short_rows(std::int64_t begin, std::int64_t end, Compute* buffer) const {
+  void short_rows(std::int64_t begin, std::int64_t end, F* buffer) const {
     if (has_groups())
-      for (; begin + kRows <= end; begin += kRows)
-        dense_ ? group<true>(begin, buffer) : group<false>(begin, buffer);
-    for (; begin < end; ++begin) whole_row(*this, begin, 1, nullptr);
+      for (; begin + kRows <= end; begin += kRows) group(begin, buffer);
+    Kept kept;
+    for (; begin < end; ++begin) whole_row(*this, begin, 1, kept);
   }
 
-  Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute, Kept&) const {
-    const Operands at = operands(row);
+  Kept kept(F*, std::int64_t) const { return {}; }
+  Kept cut_kept(F*, F*) const { return {}; }
+  std::int64_t kept_size(std::int64_t) const { return 0; }
+  Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, F, Kept&) const {
+    const Row at = row_at(row);
     Buffers buffers;
     ChunkTree<Part> tree;
-    for (std::int64_t c = begin; c < end; ++c) tree.add(run(at, c, buffers.y, buffers.dy).total());
+    for (std::int64_t c = begin; c < end; ++c) {
+      const Run r = run(at, c, buffers.y, buffers.dy);
+      tree.add(steps_.total(r.y, r.dy, r.n));
+    }
     return tree.total();
   }
   void end() const { isa::end_of_streams(); }
   bool is_out_of_range(const Part&) const { return false; }
-  Compute shift_of(const Part&) const { return Compute(0); }
+  F shift_of(const Part&) const { return F(0); }
 
-  void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& sum, Compute,
+  void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& sum, F,
              Kept&) const {
-    const Operands at = operands(row);
+    const Row at = row_at(row);
     Buffers buffers;
-    for (std::int64_t c = begin; c < end; ++c)
-      write_run(run(at, c, buffers.y, buffers.dy), sum,
-                {at.dx.data + c * kFoldChunk * at.dx.step, at.dx.step, at.dx.streamed});
+    for (std::int64_t c = begin; c < end; ++c) {
+      const Run r = run(at, c, buffers.y, buffers.dy);
+      const std::int64_t first = c * kFoldChunk;
+      if (dense_) {
+        steps_.write(r.y, r.dy, r.n, scale_, sum, at.dx + first * steps_.out_bytes);
+      } else {
+        steps_.write(r.y, r.dy, r.n, scale_, sum, buffers.dx);
+        put_elements<Isa, F>(at.dx, first, r.n, steps_.out_bytes, step(Arguments::kDx), buffers.dx);
+      }
+    }
   }
 
  private:
-  using V = Vec<Compute, Isa>;
-  bool has_groups() const { return a_.rows.length <= kGroupColumns<Compute>; }
-  using Run = GradRun<Isa, kLog, In>;
-  static constexpr int kRows = V::kLanes;  // of a group
-  // Outputs of 16 bits have more to compute for each byte and lose by being streamed or prefetched;
-  // log_softmax_grad on AMD loses by being streamed: docs/lab/softmax-cpu.md.
-  static constexpr bool kWide = sizeof(Out) > 2, kFetched = !kLog && kWide;
-  static bool streams() { return kWide && !(kLog && is_amd()); }
+  static constexpr int kRows = GradGroup<Isa, F>::kRows;
+  TWINOPS_INLINE std::int64_t step(int k) const { return a_.rows.step[k]; }
+  TWINOPS_INLINE bool has_groups() const { return a_.rows.length <= kGroupColumns<F>; }
 
-  struct Operands {
-    RowView<Out, Isa> dx;
-    RowView<const In, Isa> y;
-    typename Dy::Row dy;
+  struct Row {
+    char* dx;
+    const char *y, *dy;
+    std::int64_t index;
   };
-  // kDense: every step is 1.
-  template <bool kDense = false>
-  TWINOPS_INLINE Operands operands(std::int64_t row) const {
+  TWINOPS_INLINE Row row_at(std::int64_t row) const {
     const auto offsets = row_offsets(a_.rows.outer, row);
-    const auto step = [&](int k) { return kDense ? 1 : a_.rows.step[k]; };
-    return {
-        {static_cast<Out*>(a_.dx) + offsets.of[Arguments::kDx], step(Arguments::kDx), streamed_},
-        {static_cast<const In*>(a_.y) + offsets.of[Arguments::kY], step(Arguments::kY)},
-        dy_.row(row, {static_cast<const In*>(a_.dy) + offsets.of[Arguments::kDy],
-                      step(Arguments::kDy)})};
+    const auto at = [&](const void* data, int k, int bytes) TWINOPS_INLINE_BODY {
+      return static_cast<const char*>(data) + offsets.of[k] * bytes;
+    };
+    return {const_cast<char*>(at(a_.dx, Arguments::kDx, steps_.out_bytes)),
+            at(a_.y, Arguments::kY, steps_.in_bytes), at(a_.dy, Arguments::kDy, steps_.in_bytes),
+            row};
   }
 
-  // Buffers for elements that are not contiguous.
-  struct Buffers {
-    alignas(64) In y[kFoldChunk], dy[kFoldChunk];
+  // A chunk of y and dy without gaps, and buffers for elements that have some.
+  struct Run {
+    const void *y, *dy;
+    int n;
   };
-  TWINOPS_INLINE Run run(const Operands& at, std::int64_t c, In* y_buffer, In* dy_buffer) const {
+  struct Buffers {
+    alignas(64) char y[kFoldChunk * sizeof(F)], dy[kFoldChunk * sizeof(F)],
+        dx[kFoldChunk * sizeof(F)];
+  };
+  TWINOPS_INLINE Run run(const Row& at, std::int64_t c, void* y_buffer, void* dy_buffer) const {
     const std::int64_t first = c * kFoldChunk, left = a_.rows.length - first;
     const int n = static_cast<int>(left < kFoldChunk ? left : kFoldChunk);
-    return {dense_run(at.y, first, n, y_buffer), at.dy.run(first, n, dy_buffer), n};
+    if (in_place_) return {at.y + first * steps_.in_bytes, at.dy + first * steps_.in_bytes, n};
+    return gathered(at, first, n, y_buffer, dy_buffer);
   }
-  TWINOPS_INLINE void write_run(const Run& run, Compute of_row, RowView<Out, Isa> dx) const {
-    run.template write<true>(dx, scale_,
-                             [sum = V(of_row)](int) TWINOPS_INLINE_BODY { return sum; });
+  [[gnu::noinline]] Run gathered(const Row& at, std::int64_t first, int n, void* y_buffer,
+                                 void* dy_buffer) const {
+    const int bytes = steps_.in_bytes;
+    Run run{y_buffer, dy_buffer, n};
+    run.y = dense_elements<F>(at.y, first, n, bytes, step(Arguments::kY), y_buffer);
+    if (source_ != nullptr)
+      source_->read(*source_, at.index, at.dy, first, n, dy_buffer);
+    else
+      run.dy = dense_elements<F>(at.dy, first, n, bytes, step(Arguments::kDy), dy_buffer);
+    return run;
   }
 
   // Takes rows [row, row + kRows).
-  template <bool kDense>
-  TWINOPS_INLINE void group(std::int64_t row, Compute* buffer) const {
-    constexpr int kCapacity = kGroupColumns<Compute>;
-    const int n = static_cast<int>(a_.rows.length);
-    In* const memory = reinterpret_cast<In*>(buffer);
-    const auto buffer_of = [&](int r) TWINOPS_INLINE_BODY {
-      return memory == nullptr ? nullptr : memory + r * kCapacity;
-    };
-    Group rows;
+  TWINOPS_INLINE void group(std::int64_t row, F* buffer) const {
+    constexpr int kCapacity = kGroupColumns<F>;
+    GradGroup<Isa, F> rows;
     for (int r = 0; r < kRows; ++r) {
-      const Operands at = operands<kDense>(row + r);
-      rows.dx[r] = at.dx.data;
-      rows.y[r] = dense_run(at.y, 0, n, buffer_of(r));
-      rows.dy[r] = at.dy.run(0, n, buffer_of(kRows + r));
+      const Row at = row_at(row + r);
+      const Run of = run(at, 0, buffer + r * kCapacity, buffer + (kRows + r) * kCapacity);
+      rows.dx[r] = at.dx;
+      rows.y[r] = of.y;
+      rows.dy[r] = of.dy;
     }
-    run_group(rows, n);
-  }
-  // Pointers, not views: a view that is copied is read in wider words than it was written in, and
-  // the read waits.
-  struct Group {
-    Out* dx[kRows];
-    const In *y[kRows], *dy[kRows];
-  };
-  [[gnu::noinline]] void run_group(const Group& rows, int n) const {
-    const std::int64_t step = a_.rows.step[Arguments::kDx];
-    V sums[kRows];
-    for (int r = 0; r < kRows; ++r) {
-      if (cold_) fetch_to_write(RowView<Out, Isa>{rows.dx[r], 1}, n);
-      sums[r] = Run{rows.y[r], rows.dy[r], n}.sum();
-    }
-    alignas(64) Compute sum[kRows];
-    save(sum, fold_transposed(sums) + V(Compute(0)));  // no -0 leaves
-    for (int r = 0; r < kRows; ++r) {
-      if (ahead_) fetch_to_read(rows.dy[r] + kRows * n, n);  // of the next group
-      write_run(Run{rows.y[r], rows.dy[r], n}, sum[r], {rows.dx[r], step, streamed_});
-    }
+    rows.n = static_cast<int>(a_.rows.length);
+    rows.step = step(Arguments::kDx);
+    rows.scale = scale_;
+    rows.streamed = streamed_;
+    rows.cold = cold_;
+    rows.ahead = ahead_;
+    steps_.group(rows);
   }
 
   const SoftmaxGradArguments& a_;
-  const Dy& dy_;
-  Compute scale_;
-  bool dense_, streamed_, cold_, ahead_;
+  const Steps& steps_;
+  const GradSource* const source_;
+  const F scale_;
+  bool streamed_;  // gradients go past the caches
+  bool dense_;     // gradients go where they are to be at once
+  bool cold_;      // in no cache yet
+  bool in_place_;  // y and dy are read where they are
+  bool ahead_;
 };
 
 }  // namespace twinops
