@@ -19,7 +19,11 @@ def has_cuda():
 def session(model, provider="CPUExecutionProvider", threads=2):
     options = twinops.onnx.register(onnxruntime.SessionOptions())
     options.intra_op_num_threads, options.log_severity_level = threads, 4
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[provider])
+    if provider.startswith("CUDA"):
+        onnxruntime.preload_dlls()  # CUDA's libraries, where they are Python packages
+    made = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[provider])
+    assert provider in made.get_providers()  # one that cannot be loaded is left out with a warning
+    return made
 
 
 def info(name, array):
