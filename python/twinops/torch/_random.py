@@ -86,18 +86,8 @@ _library = torch.library.Library("twinops", "FRAGMENT")
 # random operator's inputs are on.
 _library.define("place_of(Tensor x) -> Tensor")
 _library.define("draw_seed(Tensor place) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
-
-
-def _place_of(x):
-    return torch.zeros((), dtype=torch.int64, device="cpu")
-
-
-def _draw_seed(place):
-    return torch.empty((), dtype=torch.int64, device="cpu").random_()
-
-
-for _name, _function in (("place_of", _place_of), ("draw_seed", _draw_seed)):
-    _library.impl(_name, _function, "CompositeExplicitAutograd")
+# hosts/torch/draws.cpp has what they do.
+for _name in ("place_of", "draw_seed"):
     torch.library.register_fake(
         f"twinops::{_name}", lambda _: torch.empty((), dtype=torch.int64, device="cpu")
     )
