@@ -121,6 +121,36 @@ def test_dropout_refusals(arguments, error, message):
         F.dropout(paddle.ones([3, 4]), **arguments)
 
 
+T = paddle.ones([2, 3])
+
+
+@pytest.mark.parametrize(
+    "f, message",
+    [
+        (lambda x: F.softmax(x), "softmax: x"),
+        (lambda x: F.log_softmax(x, dtype="float64"), "log_softmax: x"),
+        (lambda x: F.softmax(T, mask=x), "softmax: mask"),
+        (lambda x: F.softmax(T, lengths=x), "softmax: lengths"),
+        (lambda x: F.fused_softmax_mask(T, x), "softmax: mask"),
+        (lambda x: F.softmax_dropout(x), "softmax_dropout: x"),
+        (lambda x: F.dropout(x), "dropout: x"),
+        (lambda x: F.dropout(x, axis=0), "dropout: x"),
+        (lambda x: F.dropout1d(x), "dropout1d: input"),
+        (lambda x: F.dropout2d(x), "dropout2d: x"),
+        (lambda x: F.dropout3d(x), "dropout3d: x"),
+        (lambda x: F.bitmask_dropout(x), "dropout: x"),
+        (lambda x: F.fused_dropout_add(T, x), "fused_dropout_add: y"),
+        (lambda x: F.bias_dropout_residual(T, x), "bias_dropout_residual: bias"),
+    ],
+)
+def test_lists_and_arrays_are_refused_before_anything_is_drawn(f, message):
+    before = tp.default_generator().state_dict()
+    for x, kind in (([1.0, 2.0], "list"), (np.ones([2, 3], "f4"), "ndarray")):
+        with pytest.raises(TypeError, match=f"{message}: expected a tensor; got {kind}"):
+            f(x)
+    assert tp.default_generator().state_dict() == before
+
+
 @pytest.mark.parametrize("f", [F.softmax_, lambda x: F.dropout(x, 0.5, inplace=True)])
 def test_in_place(f):
     x = paddle.to_tensor([[1.0, 2.0, 3.0, 4.0]], stop_gradient=False)

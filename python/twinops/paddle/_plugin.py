@@ -111,6 +111,12 @@ def variant(op, inputs):
     return PREFIX + op + ("_with_" + "_and_".join(given) if given else "")
 
 
+def check_tensor(op, name, value):
+    """Lists and arrays are no tensors of Paddle's: TypeError."""
+    if not hasattr(value, "stop_gradient"):
+        raise TypeError(f"{op}: {name}: expected a tensor; got {type(value).__name__}")
+
+
 @functools.cache
 def _signature(name, op):
     """Names of inputs, attributes with defaults, and outputs, in Paddle's order."""

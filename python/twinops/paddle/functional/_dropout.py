@@ -7,7 +7,7 @@ import paddle
 from paddle.jit.marker import unified
 
 from twinops._outputs import bias_shape
-from twinops.paddle._plugin import run
+from twinops.paddle._plugin import check_tensor, run
 from twinops.paddle.functional._softmax import mask_for, written_into
 from twinops.paddle.generator import default_generator
 
@@ -82,6 +82,7 @@ def _drop(op, inputs, p, axis, training, mode, generator, mask):
     """[y, mask or a tensor without elements]."""
     if mask not in _MASK_TYPES:
         raise ValueError(f"mask argument should be 'bits', 'bytes' or None; got {mask!r}")
+    check_tensor(op, "x", inputs["x"])
     more, attributes = _random_arguments(inputs["x"], p, axis, training, mode, generator)
     return run(op, {**inputs, **more}, {**attributes, "mask_type": _MASK_TYPES[mask]})
 
@@ -121,6 +122,7 @@ def dropout(
 
 
 def _channel_axes(x, data_format, rank, formats):
+    check_tensor(f"dropout{rank - 2}d", "x", x)
     if x.ndim != rank:
         raise ValueError(f"dimensions of x should be {rank}, but received {x.ndim} != {rank}")
     if data_format not in formats:
@@ -138,6 +140,7 @@ def dropout1d(input, p=0.5, training=True, inplace=False, *, generator=None):
         RuntimeError.
     p, training, generator: dropout's. inplace: ignored, as Paddle's.
     """
+    check_tensor("dropout1d", "input", input)
     if input.ndim not in (2, 3):
         raise RuntimeError(f"dropout1d expects 2D or 3D input, got {input.ndim}D")
     axes = [0, 1] if input.ndim == 3 else [0]
@@ -177,6 +180,8 @@ def fused_dropout_add(
     """paddle.incubate.nn.functional.fused_dropout_add: dropout(x) + y in one pass; y has the shape and
     type of x, else the sum is Paddle's: it broadcasts and chooses the type. The other arguments are
     dropout's. Paddle's runs on a GPU only."""
+    check_tensor("fused_dropout_add", "x", x)
+    check_tensor("fused_dropout_add", "y", y)
     if list(x.shape) != list(y.shape) or x.dtype != y.dtype:
         return dropout(x, p, None, training, mode=mode, generator=generator, mask=mask) + y
     return bias_dropout_residual(x, None, y, p, training, mode, generator=generator, mask=mask)
@@ -203,6 +208,9 @@ def bias_dropout_residual(
 
     Returns a tensor of the shape and type of x. docs/operators/bias_dropout_residual.md
     """
+    for name, tensor in (("x", x), ("bias", bias), ("residual", residual)):
+        if name == "x" or tensor is not None:
+            check_tensor("bias_dropout_residual", name, tensor)
     if bias is not None and list(bias.shape) not in (list(x.shape), list(x.shape[-1:])):
         shape = bias_shape(bias.shape, x.shape)
         bias = bias.reshape(shape) if len(shape) == 1 else bias.expand(shape)
@@ -231,7 +239,7 @@ def softmax_dropout(
 
     Returns a tensor of the shape and type of x. docs/operators/softmax_dropout.md
     """
-    inputs = {"x": x, "lengths": lengths, "mask": mask_for(x, mask)}
+    inputs = {"x": x, "lengths": lengths, "mask": mask_for("softmax_dropout", x, mask)}
     wants_gradient = paddle.is_grad_enabled() and not (
         x.stop_gradient and (mask is None or mask.stop_gradient)
     )

@@ -3,13 +3,15 @@
 import paddle
 from paddle.jit.marker import unified
 
-from twinops.paddle._plugin import run
+from twinops.paddle._plugin import check_tensor, run
 
 
-def mask_for(x, mask):
+def mask_for(op, x, mask):
     """None, or a mask that twinops takes with x: another floating type is converted."""
+    check_tensor(op, "x", x)
     if mask is None:
         return None
+    check_tensor(op, "mask", mask)
     wide = x.dtype in (paddle.float16, paddle.bfloat16) and mask.dtype == paddle.float32
     kept = wide or mask.dtype in (x.dtype, paddle.bool, paddle.uint8)
     return mask if kept else mask.astype(x.dtype)
@@ -17,8 +19,9 @@ def mask_for(x, mask):
 
 def _softmax(op, x, axis, dtype, mask, lengths, **attributes):
     if dtype is not None:
+        check_tensor(op, "x", x)
         x = paddle.cast(x, dtype)
-    inputs = {"x": x, "lengths": lengths, "mask": mask_for(x, mask)}
+    inputs = {"x": x, "lengths": lengths, "mask": mask_for(op, x, mask)}
     if x.ndim == 0:  # Paddle takes a tensor without dimensions as a row of one
         inputs["x"] = paddle.reshape(x, [1])
         return run(op, inputs, attributes)[0].reshape([])
