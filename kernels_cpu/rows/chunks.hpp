@@ -104,18 +104,23 @@ TWINOPS_INLINE void stream_elements(T* to, const T* from, int n) {
   if (i != bytes) __builtin_memcpy(out + i, in + i, bytes - i);
 }
 
-// Copies n elements of `bytes` bytes to a row that begins at `row`, from element `first` on, `step`
-// elements apart; they are streamed where that is 1.
+// Copies n elements of `bytes` bytes to where they lie `step` elements apart.
+template <class F>
+TWINOPS_INLINE void scatter_elements(char* to, int n, int bytes, std::int64_t step,
+                                     const void* from) {
+  for_width<F>(bytes, [&]<int kBytes>() TWINOPS_INLINE_BODY {
+    for (int i = 0; i < n; ++i)
+      __builtin_memcpy(to + i * step * kBytes, static_cast<const char*>(from) + i * kBytes, kBytes);
+  });
+}
+// The same to a row that begins at `row`, from element `first` on; where `step` is 1 they are
+// streamed.
 template <class Isa, class F>
 TWINOPS_INLINE void put_elements(char* row, std::int64_t first, int n, int bytes, std::int64_t step,
                                  const void* from) {
-  const auto* const elements = static_cast<const char*>(from);
   char* const to = row + first * step * bytes;
-  if (step == 1) return stream_elements<Isa>(to, elements, n * bytes);
-  for_width<F>(bytes, [&]<int kBytes>() TWINOPS_INLINE_BODY {
-    for (int i = 0; i < n; ++i)
-      __builtin_memcpy(to + i * step * kBytes, elements + i * kBytes, kBytes);
-  });
+  if (step == 1) return stream_elements<Isa>(to, static_cast<const char*>(from), n * bytes);
+  scatter_elements<F>(to, n, bytes, step, from);
 }
 
 // Stores a vector to a buffer of its own type; NaNs stay as they are.

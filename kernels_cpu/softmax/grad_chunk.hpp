@@ -233,18 +233,22 @@ struct Gradients {
   }
   static void group(const GradGroup<Isa, Compute>& rows) {
     constexpr int kRows = V::kLanes;
+    // What is not local is read again after every store.
     const int n = rows.n;
+    const std::int64_t step = rows.step;
+    const Compute scale = rows.scale;
+    const bool streamed = rows.streamed, cold = rows.cold, ahead = rows.ahead;
     V sums[kRows];
     for (int r = 0; r < kRows; ++r) {
-      if (rows.cold) fetch_to_write(RowView<Out, Isa>{static_cast<Out*>(rows.dx[r]), 1}, n);
+      if (cold) fetch_to_write(RowView<Out, Isa>{static_cast<Out*>(rows.dx[r]), 1}, n);
       sums[r] = Sums::run(rows.y[r], rows.dy[r], n).sum();
     }
     alignas(64) Compute sum[kRows];
     save(sum, fold_transposed(sums) + V(Compute(0)));  // no -0 leaves
     for (int r = 0; r < kRows; ++r) {
-      if (rows.ahead) fetch_to_read(static_cast<const In*>(rows.dy[r]) + kRows * n, n);
-      write_row(rows.y[r], rows.dy[r], n, rows.scale, sum[r],
-                {static_cast<Out*>(rows.dx[r]), rows.step, rows.streamed});
+      if (ahead) fetch_to_read(static_cast<const In*>(rows.dy[r]) + kRows * n, n);
+      write_row(rows.y[r], rows.dy[r], n, scale, sum[r],
+                {static_cast<Out*>(rows.dx[r]), step, streamed});
     }
   }
   static void write_tile(const GradTile& t, int n, Compute scale, const Compute* sums,

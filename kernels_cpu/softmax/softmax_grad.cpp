@@ -5,7 +5,6 @@
 
 #include "kernels_cpu/kernel.hpp"
 #include "kernels_cpu/softmax/grad_chunk.hpp"
-#include "kernels_cpu/softmax/softmax_grad_masked.hpp"
 
 namespace twinops {
 namespace {
@@ -33,27 +32,6 @@ constexpr Steps steps_of() {
 template <bool kLog, class Out>
 constexpr Steps kSteps = steps_of<kLog, Out>();
 
-struct PlainDy {
-  struct Row {
-    RowView<const In, Isa> dy;
-    TWINOPS_INLINE const In* run(std::int64_t first, int n, In* buffer) const {
-      return dense_run(dy, first, n, buffer);
-    }
-  };
-  TWINOPS_INLINE Row row(std::int64_t, RowView<const In, Isa> dy) const { return {dy}; }
-};
-
-template <bool kLog>
-void run(const SoftmaxGradArguments& a, Execution& execution) {
-  if (a.mask.is_plain())
-    return grad_rows(a, grad_steps<Isa, In>(a.types, kLog), nullptr, execution);
-  with_out_type<In>(a.types, [&]<class Out>(TypeTag<Out>) {
-    const PlainDy dy;
-    for_each_row(MaskedGradRows<Isa, kLog, In, Out, PlainDy>(a, dy), execution, a.rows.rows,
-                 a.rows.length);
-  });
-}
-
 }  // namespace
 
 template <>
@@ -67,11 +45,11 @@ const GradSteps<Isa, Compute>& grad_steps<Isa, In>(TypePair types, bool log) {
 
 template <>
 void run_cpu_of<SoftmaxGrad, Isa, In>(const SoftmaxGradArguments& a, Execution& execution) {
-  run<false>(a, execution);
+  grad_rows(a, grad_steps<Isa, In>(a.types, false), nullptr, execution);
 }
 template <>
 void run_cpu_of<LogSoftmaxGrad, Isa, In>(const SoftmaxGradArguments& a, Execution& execution) {
-  run<true>(a, execution);
+  grad_rows(a, grad_steps<Isa, In>(a.types, true), nullptr, execution);
 }
 
 }  // namespace twinops

@@ -1,5 +1,6 @@
-// Rows of the backward passes under a mask by vectors: the class that reduce_rows.hpp asks for.
-// Included only by files that are compiled once for each instruction set.
+// Rows of the backward passes under a mask by vectors: the class that reduce_rows.hpp asks for, for
+// elements of all types that are computed in F. Included only by files that are compiled once for
+// each instruction set.
 //
 // Memory: y, dy and the mask are read twice, the second time from a cache if the row fits one; dx
 // is written once. What is masked out is not read: it stands in a buffer as 0, so its term is +0,
@@ -8,107 +9,151 @@
 
 #include "kernels_cpu/rows/offsets.hpp"
 #include "kernels_cpu/rows/reduce_rows.hpp"
-#include "kernels_cpu/softmax/grad_chunk.hpp"
-#include "operators/softmax_grad.hpp"
+#include "kernels_cpu/softmax/softmax_grad_steps.hpp"
 
 namespace twinops {
 
-// Dy: where the gradient comes from, as GradRows takes it (softmax_grad_op.hpp).
-template <class Isa, bool kLog, class In, class Out, class Dy>
+template <class Isa, class F>
 class MaskedGradRows {
  public:
   using Arguments = SoftmaxGradArguments;
-  using Compute = compute_t<In>;
-  using Part = Compute;
+  using Steps = GradSteps<Isa, F>;
+  using Compute = F;
+  using Part = F;
   struct Kept {};
 
-  MaskedGradRows(const SoftmaxGradArguments& a, const Dy& dy) : a_(a), dy_(dy) {}
+  // source: where dy comes from if not from where it lies; nullptr for none.
+  MaskedGradRows(const SoftmaxGradArguments& a, const Steps& steps, const GradSource* source)
+      : a_(a), steps_(steps), source_(source) {}
 
-  Kept kept(Compute*, std::int64_t) const { return {}; }
-  Kept cut_kept(Compute*, Compute*) const { return {}; }
+  Kept kept(F*, std::int64_t) const { return {}; }
+  Kept cut_kept(F*, F*) const { return {}; }
   std::int64_t kept_size(std::int64_t) const { return 0; }
-  Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, Compute, Kept&) const {
+  Part reduce(std::int64_t row, std::int64_t begin, std::int64_t end, F, Kept&) const {
     const Row at = row_at(row);
     Buffers buffers;
     ChunkTree<Part> tree;
-    for (std::int64_t c = begin; c < end; ++c) tree.add(read(at, c, buffers).total());
+    for (std::int64_t c = begin; c < end; ++c) {
+      const int n = read(at, c, buffers);
+      tree.add(steps_.total(buffers.y, buffers.dy, n));
+    }
     return tree.total();
   }
   void end() const {}
   bool is_out_of_range(const Part&) const { return false; }
-  Compute shift_of(const Part&) const { return Compute(0); }
+  F shift_of(const Part&) const { return F(0); }
 
-  void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& sum, Compute,
+  void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& sum, F,
              Kept&) const {
     const Row at = row_at(row);
     const std::int64_t step = a_.rows.step[Arguments::kDx];
     Buffers buffers;
     for (std::int64_t c = begin; c < end; ++c) {
-      alignas(64) Out dx[kFoldChunk];
-      const GradRun<Isa, kLog, In> run = read(at, c, buffers);
-      run.template write<true>(RowView<Out, Isa>{dx, 1}, static_cast<Compute>(a_.scale),
-                               [sum = V(sum)](int) TWINOPS_INLINE_BODY { return sum; });
-      Out* const to = at.dx + c * kFoldChunk * step;
-      for (int j = 0; j < run.n; ++j) to[j * step] = buffers.counts[j] ? dx[j] : Out{};
+      const int n = read(at, c, buffers);
+      steps_.write(buffers.y, buffers.dy, n, static_cast<F>(a_.scale), sum, buffers.dx);
+      char* const to = at.dx + c * kFoldChunk * step * steps_.out_bytes;
+      keep(steps_.out_bytes, buffers.dx, buffers.counts, n, step == 1 ? to : buffers.dx);
+      if (step != 1) scatter_elements<F>(to, n, steps_.out_bytes, step, buffers.dx);
     }
   }
 
  private:
-  using V = Vec<Compute, Isa>;
-
   struct Row {
-    Out* dx;
-    RowView<const In, Isa> y;
-    typename Dy::Row dy;
-    std::int64_t mask_at, columns;
+    char* dx;
+    const char *y, *dy;
+    std::int64_t index, mask_at, columns;
   };
-  Row row_at(std::int64_t row) const {
+  [[gnu::noinline]] Row row_at(std::int64_t row) const {
     const auto offsets = row_offsets(a_.rows.outer, row);
     const auto mask_offsets = row_offsets(a_.mask_outer, row);
-    const auto view = [&](const void* data, int k) {
-      return RowView<const In, Isa>{static_cast<const In*>(data) + offsets.of[k], a_.rows.step[k]};
+    const auto at = [&](const void* data, int k, int bytes) {
+      return static_cast<const char*>(data) + offsets.of[k] * bytes;
     };
-    return {static_cast<Out*>(a_.dx) + offsets.of[Arguments::kDx], view(a_.y, Arguments::kY),
-            dy_.row(row, view(a_.dy, Arguments::kDy)), mask_offsets.of[RowMask::kMask],
+    return {const_cast<char*>(at(a_.dx, Arguments::kDx, steps_.out_bytes)),
+            at(a_.y, Arguments::kY, steps_.in_bytes),
+            at(a_.dy, Arguments::kDy, steps_.in_bytes),
+            row,
+            mask_offsets.of[RowMask::kMask],
             a_.mask.columns(mask_offsets.of, a_.rows.length)};
   }
 
   // A chunk, with 0 where an element is masked out.
   struct Buffers {
-    alignas(64) In y[kFoldChunk], dy[kFoldChunk];
-    bool counts[kFoldChunk];
+    alignas(64) char y[kFoldChunk * sizeof(F)], dy[kFoldChunk * sizeof(F)],
+        dx[kFoldChunk * sizeof(F)];
+    std::uint8_t counts[kFoldChunk];  // 1 or 0
   };
-  [[gnu::noinline]] GradRun<Isa, kLog, In> read(const Row& at, std::int64_t c, Buffers& to) const {
+  // Returns how many elements it has.
+  [[gnu::noinline]] int read(const Row& at, std::int64_t c, Buffers& to) const {
     const std::int64_t first = c * kFoldChunk, left = a_.rows.length - first;
-    const int n = static_cast<int>(left < kFoldChunk ? left : kFoldChunk);
+    const int n = static_cast<int>(left < kFoldChunk ? left : kFoldChunk), bytes = steps_.in_bytes;
+    const auto dense = [&](const char* row, int k, void* buffer) {
+      return dense_elements<F>(row, first, n, bytes, a_.rows.step[k], buffer);
+    };
     count(at, first, n, to.counts);
-    const In* const y = dense_run(at.y, first, n, to.y);
-    for (int j = 0; j < n; ++j) to.y[j] = to.counts[j] ? y[j] : In{};
-    const In* const dy = at.dy.run(first, n, to.dy);
-    for (int j = 0; j < n; ++j) to.dy[j] = to.counts[j] ? dy[j] : In{};
-    return {to.y, to.dy, n};
+    keep(bytes, dense(at.y, Arguments::kY, to.y), to.counts, n, to.y);
+    const void* dy = to.dy;
+    if (source_ != nullptr)
+      source_->read(*source_, at.index, at.dy, first, n, to.dy);
+    else
+      dy = dense(at.dy, Arguments::kDy, to.dy);
+    keep(bytes, dy, to.counts, n, to.dy);
+    return n;
   }
-  TWINOPS_INLINE void count(const Row& at, std::int64_t first, int n, bool* counts) const {
+  // A word, for elements of any type.
+  template <class Word>
+  struct Bits {
+    using Type [[gnu::may_alias]] = Word;
+  };
+  // Copies n elements, with 0 in place of those that do not count; `to` may be `from`.
+  [[gnu::noinline]] static void keep(int bytes, const void* from, const std::uint8_t* counts, int n,
+                                     void* to) {
+    for_width<F>(bytes, [&]<int kBytes>() {
+      using Word = WordOf<kBytes>;
+      const auto* const bits = static_cast<const typename Bits<Word>::Type*>(from);
+      auto* const kept = static_cast<typename Bits<Word>::Type*>(to);
+      for (int j = 0; j < n; ++j)
+        kept[j] = static_cast<Word>(bits[j] & (Word{0} - Word{counts[j]}));
+    });
+  }
+  // Of a mask of bytes or numbers, which has one of its values where an element is masked out
+  // (kIsOut) or where it counts.
+  template <bool kIsOut, class Word>
+  TWINOPS_INLINE void compare(std::int64_t place, Word value, int n, std::uint8_t* counts) const {
+    const auto* const mask = static_cast<const typename Bits<Word>::Type*>(a_.mask.data) + place;
+    const std::int64_t step = a_.mask.step;
+    if (step == 1)
+      for (int j = 0; j < n; ++j) counts[j] = (mask[j] == value) != kIsOut;
+    else
+      for (int j = 0; j < n; ++j) counts[j] = (mask[j * step] == value) != kIsOut;
+  }
+  template <class M>
+  TWINOPS_INLINE void count_numbers(std::int64_t place, int n, std::uint8_t* counts) const {
+    const M out = narrow<M>(-kInfinity<compute_t<M>>);
+    compare<true>(place, bit_cast<WordOf<sizeof(M)>>(out), n, counts);
+  }
+  TWINOPS_INLINE void count(const Row& at, std::int64_t first, int n, std::uint8_t* counts) const {
     const RowMask& mask = a_.mask;
-    const std::int64_t place = at.mask_at + first * mask.step, step = mask.step;
-    switch (mask.kind) {
-      case RowMask::Kind::none:
-        for (int j = 0; j < n; ++j) counts[j] = true;
-        break;
-      case RowMask::Kind::excluded:
-        for (int j = 0; j < n; ++j)
-          counts[j] = static_cast<const std::uint8_t*>(mask.data)[place + j * step] == 0;
-        break;
-      default:
-        for (int j = 0; j < n; ++j) counts[j] = mask.lets_count(place + j * step);
-    }
+    const std::int64_t place = at.mask_at + first * mask.step;
+    if (mask.kind == RowMask::Kind::none)
+      for (int j = 0; j < n; ++j) counts[j] = 1;
+    else if (mask.kind == RowMask::Kind::excluded)
+      compare<false>(place, std::uint8_t{0}, n, counts);
+    else if (mask.type == Type::float16)
+      count_numbers<float16>(place, n, counts);
+    else if (mask.type == Type::bfloat16)
+      count_numbers<bfloat16>(place, n, counts);
+    else if (mask.type == Type::float32)
+      count_numbers<float>(place, n, counts);
+    else
+      count_numbers<double>(place, n, counts);
     const std::int64_t used = at.columns - first;
-    for (int j = static_cast<int>(used < 0 ? 0 : used < n ? used : n); j < n; ++j)
-      counts[j] = false;
+    for (int j = static_cast<int>(used < 0 ? 0 : used < n ? used : n); j < n; ++j) counts[j] = 0;
   }
 
   const SoftmaxGradArguments& a_;
-  const Dy& dy_;
+  const Steps& steps_;
+  const GradSource* const source_;
 };
 
 }  // namespace twinops

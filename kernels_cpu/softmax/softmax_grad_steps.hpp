@@ -1,8 +1,8 @@
 // The steps of softmax_grad and log_softmax_grad that depend on the types of elements, as pointers
 // to functions of a chunk, a group of short rows or a chunk of a tile. What goes through rows
-// (softmax_grad_op.hpp, softmax_grad_strided.hpp) calls them and is compiled once for all types:
-// softmax_grad.cpp makes the functions, once for each type of y and dy. Included only by files that
-// are compiled once for each instruction set.
+// (softmax_grad_op.hpp, softmax_grad_strided.hpp, softmax_grad_masked.hpp) calls them and is
+// compiled once for all types: softmax_grad.cpp makes the functions, once for each type of y and
+// dy. Included only by files that are compiled once for each instruction set.
 #pragma once
 
 #include "kernels_cpu/rows/chunks.hpp"
@@ -61,7 +61,7 @@ struct GradSource {
                int n, void* buffer);
 };
 
-// Goes through all rows of a call without a mask. source: nullptr for none.
+// Goes through all rows of a call. source: nullptr for none.
 template <class Isa, class F>
 void grad_rows(const SoftmaxGradArguments& a, const GradSteps<Isa, F>& steps,
                const GradSource* source, Execution& execution);
