@@ -136,10 +136,13 @@ class GradRows {
   // Takes rows [row, row + kRows).
   TWINOPS_INLINE void group(std::int64_t row, F* buffer) const {
     constexpr int kCapacity = kGroupColumns<F>;
+    const auto place = [&](int r) TWINOPS_INLINE_BODY {
+      return buffer == nullptr ? nullptr : buffer + r * kCapacity;
+    };
     GradGroup<Isa, F> rows;
     for (int r = 0; r < kRows; ++r) {
       const Row at = row_at(row + r);
-      const Run of = run(at, 0, buffer + r * kCapacity, buffer + (kRows + r) * kCapacity);
+      const Run of = run(at, 0, place(r), place(kRows + r));
       rows.dx[r] = at.dx;
       rows.y[r] = of.y;
       rows.dy[r] = of.dy;
