@@ -4,11 +4,16 @@ has Paddle and twinops:
     python benchmarks/paddle_calls.py small     # microseconds of the processor's time of a small call
     OMP_NUM_THREADS=2 python benchmarks/paddle_calls.py after    # milliseconds of softmax of 1024 x 1024,
                                                                  # and of a matmul right after it
+    OMP_NUM_THREADS=2 python benchmarks/paddle_calls.py step     # milliseconds of a training step of an
+                                                                 # encoder; with `step 1` one process
+                                                                 # beside it keeps a core busy
 
 Paddle's and twinops' calls take turns, so that what else the machine does meets both.
 """
 
+import contextlib
 import statistics
+import subprocess
 import sys
 import time
 
@@ -65,4 +70,53 @@ def after(turns=40):
         print(f"{name}: softmax {first:.2f} ms, the matmul after it {then:.2f} ms")
 
 
-{"small": small, "after": after}[sys.argv[1]]()
+class _Busy:
+    """Processes that do nothing but keep a core busy."""
+
+    def __init__(self, count):
+        self.spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.spinning:
+            process.kill()
+            process.wait()
+
+
+def _step():
+    """A step of a small encoder with dropout, attention written out."""
+    paddle.seed(1)
+    layer = paddle.nn.TransformerEncoderLayer(128, 4, 512, dropout=0.1)
+    model = paddle.nn.TransformerEncoder(layer, 2)
+    optimizer = paddle.optimizer.AdamW(1e-4, parameters=model.parameters())
+    x = paddle.rand([8, 64, 128])
+
+    def step():
+        model(x).square().mean().backward()
+        optimizer.step()
+        optimizer.clear_grad()
+
+    return step
+
+
+def step(busy=0, turns=20):
+    step, times = _step(), {"Paddle": [], "twinops": []}
+    with _Busy(int(busy)):
+        for turn in range(turns + 1):
+            for name, found in times.items():
+                with tp.patched() if name == "twinops" else contextlib.nullcontext():
+                    for _ in range(2):  # threads are awake, as in training
+                        begin = time.perf_counter()
+                        step()
+                        taken = time.perf_counter() - begin
+                if turn:
+                    found.append(taken * 1e3)
+    paddles, ours = times["Paddle"], times["twinops"]
+    print(f"{busy} busy processes: a step takes Paddle {statistics.median(paddles):.1f} ms, twinops "
+          f"{statistics.median(ours):.1f}, {statistics.median(ours) / statistics.median(paddles):.2f} times; "
+          f"the quickest {min(paddles):.1f} and {min(ours):.1f}, {min(ours) / min(paddles):.2f} times")
+
+
+{"small": small, "after": after, "step": step}[sys.argv[1]](*sys.argv[2:])
