@@ -175,3 +175,27 @@ def test_override_under_compile(device):
     with tt.override():
         compiled = torch.compile(lambda x: torch.softmax(x, -1), backend="eager", fullgraph=True)
         assert_same_bits(compiled(x), F.softmax(x, -1))
+
+
+def test_graphs_that_are_made_after_override(device):
+    """PyTorch keeps which kernel a graph takes: behind override() it has to look again."""
+    x = torch.randn(2, 4, 16, 8, device=device, requires_grad=True)
+
+    def attention(x):
+        return NN.scaled_dot_product_attention(x, x * 2, x, dropout_p=0.5)
+
+    def results(f):
+        torch._dynamo.reset()
+        y = _seeded(f, x)
+        return y, torch.autograd.grad(y.square().sum(), x)[0]
+
+    def compiled(f):
+        return torch.compile(f, backend="aot_eager", fullgraph=True)
+
+    torch.ops.aten.dropout.default._dispatch_cache.clear()  # as in a process where nothing was compiled yet
+    with tt.override():
+        given = results(compiled(lambda x: NN.dropout(x, 0.3)))
+        assert_same_bits(given[0], _seeded(F.dropout, x, 0.3))
+    for f in (lambda x: NN.dropout(x, 0.3), attention):
+        for a, b in zip(results(compiled(f)), results(f), strict=True):
+            torch.testing.assert_close(a, b)

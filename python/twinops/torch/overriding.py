@@ -82,6 +82,15 @@ _KERNELS = {
 }
 
 
+def _forget_choices():
+    """Of which kernel a graph takes for an operator PyTorch keeps what it found once. Of dropout, which it
+    composes of others where nobody gives a kernel, a graph would lose the gradient afterwards."""
+    for name in [*_KERNELS, "dropout"]:
+        overload = getattr(torch.ops.aten, name).default
+        for key in list(overload._dispatch_cache):
+            overload._uncache_dispatch(key)
+
+
 class Override:
     """What override() did; `remove()`, or the end of a `with` block, undoes it."""
 
@@ -94,11 +103,13 @@ class Override:
                     self._library.impl(name, kernel, key)
             for key in ("CPU", "AutogradCPU"):
                 self._library.impl("dropout", _dropout, key)
+        _forget_choices()
 
     def remove(self):
         library, self._library = self._library, None
         if library is not None:
             library._destroy()
+            _forget_choices()
 
     def __enter__(self):
         return self
