@@ -59,6 +59,17 @@ TWINOPS_INLINE constexpr V scaled_and_masked(V x, V scale, V mask) {
   return select(mask == out, out, fma(scale, x, mask));
 }
 
+// What is added for a bias beside a mask, of bytes or of numbers. What either masks out is masked
+// out, whatever the other is.
+template <class F>
+TWINOPS_INLINE constexpr F bias_where(bool counts, F bias) {
+  return counts ? bias : -kInfinity<F>;
+}
+template <class F>
+TWINOPS_INLINE constexpr F bias_and_mask(F bias, F mask) {
+  return masks_out(bias) || masks_out(mask) ? -kInfinity<F> : bias + mask;
+}
+
 // k of exp(x) = m * 2^k.
 template <class F>
 TWINOPS_INLINE constexpr std::int32_t exponent_of(F x) {

@@ -15,6 +15,7 @@ struct SoftmaxArguments {
   double scale;         // of the compute type
   RowMask mask;
   Layout<RowMask::kOperands> mask_outer;  // of the axes of rows.outer, in the same order
+  CombinedMask combined;                  // where it is asked for, mask.data is still to be made
 
   // softmax of x itself.
   TWINOPS_INLINE bool is_plain() const { return scale == 1 && mask.is_plain(); }

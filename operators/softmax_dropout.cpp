@@ -24,7 +24,7 @@ constexpr auto kArguments = join(
              {"dropout_mask", Direction::output, Form::tensor, false, kMaskTypes,
               "1 = kept, as dropout's: uint32[ceil(n / 32)], or bool or uint8 of x's shape."},
          }},
-         kRandomArguments));
+         join(kRandomArguments, kBiasArguments)));
 constexpr auto kAttributes = join(kSoftmaxAttributes, kDropoutAttributes);
 
 // What dropout is taken of.

@@ -22,7 +22,7 @@ constexpr auto kArguments = join(
               "attributes."},
          }},
          kGradMaskArguments),
-    kRandomArguments);
+    join(kRandomArguments, kGradBiasArguments));
 constexpr auto kAttributes = join(kSoftmaxGradAttributes, kDropoutAttributes);
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr auto kArguments =
               "16-bit "
               "for a float32 y. May be dy or y itself."},
          }},
-         kGradMaskArguments);
+         join(kGradMaskArguments, kGradBiasArguments));
 SoftmaxGradArguments parse_grad(const Call& call) {
   const Strides none(call.tensor("y").rank, 0);
   const SoftmaxGradArguments arguments = read_softmax_grad(call, "y", none).arguments;
@@ -40,9 +40,11 @@ SoftmaxGradCall read_softmax_grad(const Call& call, const char* y_name, const St
   const int axis = read_axis(call, y.rank);
   expect_shape(call, "dx", y_name);
   MaskStrides mask_strides;
-  RowMask mask = read_row_mask(call, "dx", dx, axis, mask_strides);
+  CombinedMask combined;
+  RowMask mask = read_row_mask(call, MaskUse::gradient, "dx", dx, axis, mask_strides, combined);
   const BroadcastSums dmask = read_broadcast_sums(call, "dmask", "mask", dx);
-  const Strides packed = dmask.asked() ? row_major(dx) : Strides(dx.rank, 0);
+  const BroadcastSums dbias = read_broadcast_sums(call, "dbias", "bias", dx);
+  const Strides packed = dmask.asked() || dbias.asked() ? row_major(dx) : Strides(dx.rank, 0);
   const Rows<8> rows =
       read_rows<8>(call, "dx", y, axis,
                    {strides_of(dx), strides_of(y), strides_of(dy), mask_strides.mask,
@@ -53,8 +55,8 @@ SoftmaxGradCall read_softmax_grad(const Call& call, const char* y_name, const St
                     {rows.step[0], rows.step[1], rows.step[2]},
                     operands_of<0, 3>(rows.outer)};
   return {{y.data, dy.data, dx.data, types, own, read_scale(call, y.type), mask,
-           operands_of<3, RowMask::kOperands>(rows.outer), dmask, operands_of<6, 1>(rows.outer),
-           rows.step[6]},
+           operands_of<3, RowMask::kOperands>(rows.outer), combined, dmask, dbias,
+           operands_of<6, 1>(rows.outer), rows.step[6]},
           operands_of<7, 1>(rows.outer),
           rows.step[7]};
 }

@@ -18,32 +18,39 @@ struct SoftmaxGradArguments {
   RowMask mask;  // the forward pass's
   Layout<RowMask::kOperands> mask_outer;  // of the axes of rows.outer, in the same order
 
-  BroadcastSums dmask;
+  CombinedMask combined;  // where it is asked for, mask.data is still to be made
+
+  BroadcastSums dmask, dbias;
   // Where rows of x's shape lie that have no gaps: of the same rows in the same order, and only
-  // where dmask is asked for.
+  // where sums are asked for.
   Layout<1> packed;
   std::int64_t packed_step;
 
   TWINOPS_INLINE Type compute_type() const {
     return types.in == Type::float64 ? Type::float64 : Type::float32;
   }
-  // Whether what is summed up for dmask is not dx itself, and how many bytes it takes.
+  TWINOPS_INLINE bool sums_asked() const { return dmask.asked() || dbias.asked(); }
+  // Whether what is summed up is not dx itself, and how many bytes it takes.
   TWINOPS_INLINE bool needs_packed() const { return scale != 1 || types.out != compute_type(); }
   TWINOPS_INLINE std::size_t packed_bytes() const {
     return static_cast<std::size_t>(rows.rows * rows.length) * size_of(compute_type());
   }
 };
 
-// Carries out a gradient and the sums that it is asked for. run(arguments) makes dx; sum(values,
-// place) adds up the gradients with respect to softmax's values, which are dx where that is of the
-// compute type and not scaled. Else they are made first, in scratch memory, because dx may be
-// written over what they are made of.
+// Carries out a gradient and the sums that it is asked for. run(arguments) makes dx; sum(sums,
+// values, place) adds up the gradients with respect to softmax's values, which are dx where that is
+// of the compute type and not scaled. Else they are made first, in scratch memory, because dx may
+// be written over what they are made of.
 template <class Run, class Sum>
 void run_with_sums(const SoftmaxGradArguments& a, Execution& execution, Run&& run, Sum&& sum) {
-  if (!a.dmask.asked()) return run(a);
+  if (!a.sums_asked()) return run(a);
+  const auto sum_all = [&](const void* values, BroadcastSums::Place place) {
+    if (a.dmask.asked()) sum(a.dmask, values, place);
+    if (a.dbias.asked()) sum(a.dbias, values, place);
+  };
   if (!a.needs_packed()) {
     run(a);
-    return sum(a.dx, BroadcastSums::kDx);
+    return sum_all(a.dx, BroadcastSums::kDx);
   }
   const Workspace packed(execution, a.packed_bytes());
   SoftmaxGradArguments d = a;
@@ -54,7 +61,7 @@ void run_with_sums(const SoftmaxGradArguments& a, Execution& execution, Run&& ru
   for (int axis = 0; axis < d.rows.outer.rank; ++axis)
     d.rows.outer.stride[SoftmaxGradArguments::kDx][axis] = a.packed.stride[0][axis];
   run(d);
-  sum(packed.data(), BroadcastSums::kPacked);
+  sum_all(packed.data(), BroadcastSums::kPacked);
   run(a);
 }
 
@@ -77,6 +84,14 @@ inline constexpr std::array<ArgumentInfo, 3> kGradMaskArguments{{
     {"dmask", ArgumentInfo::Direction::output, ArgumentInfo::Form::tensor, false, kFloatingTypes,
      "The gradient of a mask of numbers, summed over the axes that it was broadcast over: its type "
      "and shape, without gaps."},
+}};
+
+inline constexpr std::array<ArgumentInfo, 2> kGradBiasArguments{{
+    {"bias", ArgumentInfo::Direction::input, ArgumentInfo::Form::tensor, false, kFloatingTypes,
+     "The forward pass's. Where it is -infinity, its element is masked out.", "dx", bias_types},
+    {"dbias", ArgumentInfo::Direction::output, ArgumentInfo::Form::tensor, false, kFloatingTypes,
+     "The gradient of bias, summed over the axes that it was broadcast over: its type and shape, "
+     "without gaps."},
 }};
 
 inline constexpr auto kSoftmaxGradAttributes =

@@ -23,23 +23,81 @@ Strides broadcast_strides(const Call& call, const char* name, const Tensor& t, c
   return strides;
 }
 
-void read_mask(const Call& call, const std::string& x_name, const Tensor& x, RowMask& read,
-               MaskStrides& strides) {
-  const Tensor* mask = call.optional_tensor("mask");
-  strides.mask.assign(x.rank, 0);
-  if (mask == nullptr) return;
-  if (!row_mask_types(x.type).has(mask->type)) call.refuse_type("mask", to_dlpack(mask->type));
-  if (mask->type == Type::boolean || mask->type == Type::uint8)
+// A mask or a bias, and its strides along x's axes.
+struct Given {
+  const Tensor* tensor;
+  Strides strides;
+};
+Given read_given(const Call& call, const char* name, TypeSet types, const std::string& x_name,
+                 const Tensor& x) {
+  Given given{call.optional_tensor(name), Strides(x.rank, 0)};
+  if (given.tensor == nullptr) return given;
+  const Tensor& t = *given.tensor;
+  if (!types.has(t.type)) call.refuse_type(name, to_dlpack(t.type));
+  const std::string expected = "expected a shape that broadcasts to " + x_name + "'s, ";
+  if (t.rank > x.rank)
+    call.refuse(call.where(name), expected + describe_shape(x) + "; got " + describe_shape(t));
+  given.strides = broadcast_strides(call, name, t, x, x.rank - t.rank, expected);
+  return given;
+}
+
+bool is_of_bytes(const Tensor& mask) {
+  return mask.type == Type::boolean || mask.type == Type::uint8;
+}
+
+// The type of one mask for both. Beside bytes a bias keeps its type; a sum is of the compute type.
+Type type_of_combined(MaskUse use, const Tensor& bias, const Tensor& mask) {
+  if (use == MaskUse::gradient) return Type::uint8;
+  if (is_of_bytes(mask)) return bias.type;
+  return bias.type == Type::float64 ? Type::float64 : Type::float32;
+}
+
+// The axes along which either has more than one element, without gaps. Returns the strides of what
+// is made along x's axes.
+Strides combine(const Call& call, const Given& bias, const Given& mask, const Tensor& x,
+                CombinedMask& combined) {
+  combined.is_asked = true;
+  combined.bias = {bias.tensor->data, bias.tensor->type};
+  combined.mask = {mask.tensor->data, mask.tensor->type};
+  Strides made(x.rank, 0);
+  if (x.elements == 0) return made;
+  Strides shape, of[CombinedMask::kOperands];
+  std::int64_t elements = 1;
+  for (int axis = x.rank - 1; axis >= 0; --axis) {
+    if (bias.strides[axis] == 0 && mask.strides[axis] == 0) continue;
+    made[axis] = elements;
+    elements *= x.shape[axis];
+    shape.push_back(x.shape[axis]);
+    of[CombinedMask::kMade].push_back(made[axis]);
+    of[CombinedMask::kBias].push_back(bias.strides[axis]);
+    of[CombinedMask::kMask].push_back(mask.strides[axis]);
+  }
+  combined.elements = elements;
+  if (!collapse<CombinedMask::kOperands>(combined.axes, static_cast<int>(shape.size()),
+                                         shape.data(), {of[0].data(), of[1].data(), of[2].data()}))
+    call.refuse(call.where("bias"), "its strides and those of mask need more than " +
+                                        std::to_string(kMaxAxes) + " axes");
+  return made;
+}
+
+void read_mask_and_bias(const Call& call, MaskUse use, const std::string& x_name, const Tensor& x,
+                        RowMask& read, MaskStrides& strides, CombinedMask& combined) {
+  const Given mask = read_given(call, "mask", row_mask_types(x.type), x_name, x);
+  const Given bias = read_given(call, "bias", bias_types(x.type), x_name, x);
+  const Given& only = mask.tensor != nullptr ? mask : bias;
+  strides.mask = only.strides;
+  if (only.tensor == nullptr) return;
+  read.data = only.tensor->data;
+  read.type = only.tensor->type;
+  if (mask.tensor != nullptr && bias.tensor != nullptr) {
+    strides.mask = combine(call, bias, mask, x, combined);
+    read.type = combined.type = type_of_combined(use, *bias.tensor, *mask.tensor);
+    read.data = nullptr;
+  }
+  if (read.type == Type::boolean || read.type == Type::uint8)
     read.kind = RowMask::Kind::excluded;
   else
-    read.kind = mask->type == x.type ? RowMask::Kind::added : RowMask::Kind::added_float32;
-  const std::string expected = "expected a shape that broadcasts to " + x_name + "'s, ";
-  if (mask->rank > x.rank)
-    call.refuse(call.where("mask"),
-                expected + describe_shape(x) + "; got " + describe_shape(*mask));
-  strides.mask = broadcast_strides(call, "mask", *mask, x, x.rank - mask->rank, expected);
-  read.data = mask->data;
-  read.type = mask->type;
+    read.kind = read.type == x.type ? RowMask::Kind::added : RowMask::Kind::added_float32;
 }
 
 void read_lengths(const Call& call, const std::string& x_name, const Tensor& x, int axis,
@@ -62,10 +120,10 @@ void read_lengths(const Call& call, const std::string& x_name, const Tensor& x, 
 
 }  // namespace
 
-RowMask read_row_mask(const Call& call, const char* x_name, const Tensor& x, int axis,
-                      MaskStrides& strides) {
+RowMask read_row_mask(const Call& call, MaskUse use, const char* x_name, const Tensor& x, int axis,
+                      MaskStrides& strides, CombinedMask& combined) {
   RowMask read;
-  read_mask(call, x_name, x, read, strides);
+  read_mask_and_bias(call, use, x_name, x, read, strides, combined);
   read_lengths(call, x_name, x, axis, read, strides);
   read.causal = call.flag("causal");
   // Beyond any index, and far from where adding one overflows.

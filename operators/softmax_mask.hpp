@@ -1,9 +1,8 @@
-// Which elements of a row softmax is taken of, and what is added to them: the arguments mask and
-// lengths and the attributes scale, causal and causal_offset. docs/operators/softmax.md.
+// Which elements of a row softmax is taken of, and what is added to them: the arguments mask,
+// lengths and bias and the attributes scale, causal and causal_offset. docs/operators/softmax.md.
 #pragma once
 
-#include "numerics/float16.hpp"
-#include "numerics/softmax.hpp"
+#include "operators/combined_mask.hpp"
 #include "operators/softmax_rows.hpp"
 
 namespace twinops {
@@ -55,19 +54,7 @@ struct RowMask {
 
   // Whether the mask's element at `place` lets an element of x count.
   TWINOPS_INLINE bool lets_count(std::int64_t place) const {
-    if (kind == Kind::none) return true;
-    switch (type) {
-      case Type::float16:
-        return !masks_out(widen(static_cast<const float16*>(data)[place]));
-      case Type::bfloat16:
-        return !masks_out(widen(static_cast<const bfloat16*>(data)[place]));
-      case Type::float32:
-        return !masks_out(static_cast<const float*>(data)[place]);
-      case Type::float64:
-        return !masks_out(static_cast<const double*>(data)[place]);
-      default:
-        return static_cast<const std::uint8_t*>(data)[place] == 0;
-    }
+    return kind == Kind::none || MaskElements{data, type}.let_count(place);
   }
 };
 
@@ -76,17 +63,27 @@ struct MaskStrides {
   Strides mask, lengths, query;
 };
 
-// Reads all of it but `step`, which follows from the strides. x_name: what messages call x.
-RowMask read_row_mask(const Call& call, const char* x_name, const Tensor& x, int axis,
-                      MaskStrides& strides);
+// What a mask is read for: a gradient asks only which elements count.
+enum class MaskUse { forward, gradient };
+
+// Reads all of it but `step`, which follows from the strides, and, where `combined` is asked for,
+// `data`. x_name: what messages call x.
+RowMask read_row_mask(const Call& call, MaskUse use, const char* x_name, const Tensor& x, int axis,
+                      MaskStrides& strides, CombinedMask& combined);
 
 // The attribute scale, rounded to the type that `type` is computed in.
 double read_scale(const Call& call, Type type);
 
-// The types of a mask.
-constexpr TypeSet row_mask_types(Type x) {
-  TypeSet types{Type::boolean, Type::uint8, x};
+// The types of numbers that are added to x, and of a mask.
+constexpr TypeSet bias_types(Type x) {
+  TypeSet types{x};
   if (size_of(x) == 2) types.add(Type::float32);
+  return types;
+}
+constexpr TypeSet row_mask_types(Type x) {
+  TypeSet types = bias_types(x);
+  types.add(Type::boolean);
+  types.add(Type::uint8);
   return types;
 }
 
@@ -107,6 +104,13 @@ inline constexpr std::array<ArgumentInfo, 2> kRowMaskArguments{{
      {Type::int32, Type::int64},
      "Of the shape of x's first dimensions, one or more before the axis, each as in x or 1: how "
      "many elements of a row count. The rest is masked out."},
+}};
+
+inline constexpr std::array<ArgumentInfo, 1> kBiasArguments{{
+    {"bias", ArgumentInfo::Direction::input, ArgumentInfo::Form::tensor, false, kFloatingTypes,
+     "Broadcast to x's shape by itself: numbers that are added beside a mask or lengths. x's type, "
+     "or float32 for a 16-bit x; -infinity masks out.",
+     "x", bias_types},
 }};
 
 inline constexpr std::array<AttributeInfo, 2> kCausalAttributes{{

@@ -6,6 +6,7 @@
 #include "kernels_cuda/random/random_fill.cuh"
 #include "kernels_cuda/random/random_projection.cuh"
 #include "kernels_cuda/softmax/broadcast_sums.cu"
+#include "kernels_cuda/softmax/combined_mask.cu"
 #include "kernels_cuda/softmax/dispatch.cuh"
 #include "kernels_cuda/softmax/grad_dispatch.cuh"
 #include "kernels_cuda/softmax/grad_planes_kernel.cuh"

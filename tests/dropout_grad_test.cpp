@@ -59,7 +59,7 @@ TEST_P(DropoutGradRow, AnEmptyShardReservesWhatOthersDo) {
   EXPECT_EQ(dropout_grad(x, y, mask, options, on_row()).random_words, 0u);
   EXPECT_EQ(uniform(x, options.random, on_row()).random_words, 24u);
   EXPECT_EQ(softmax_dropout(x, y, {}, {}, options, on_row()).random_words, 24u);
-  EXPECT_EQ(softmax_dropout_grad(x, x, y, {}, {}, options, {}, on_row()).random_words, 24u);
+  EXPECT_EQ(softmax_dropout_grad(x, x, y, {}, {}, options, {}, {}, on_row()).random_words, 24u);
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST_P(HugeTensor, IsARowOfSoftmaxGrad) {
     dx[k] = half(static_cast<double>(k) / 16 * (static_cast<double>(k) / 16 - sum));
   dx[0] = half(-0.0);
   fill(0, y);
-  softmax_grad(tensor(), tensor(), tensor(), {}, {}, {.row = GetParam()});
+  softmax_grad(tensor(), tensor(), tensor(), {}, {}, {}, {.row = GetParam()});
   EXPECT_EQ(first_other(half(-0.0), dx), kElements);
 }
 

@@ -22,6 +22,7 @@ using Values = std::vector<float>;
 using Gradient = twinops::Report (*)(const twinops::Tensor&, const twinops::Tensor&,
                                      const twinops::Tensor&, const twinops::SoftmaxGradOptions&,
                                      const std::optional<twinops::Tensor>&,
+                                     const std::optional<twinops::Tensor>&,
                                      const twinops::Execution&);
 
 std::uint32_t bits(float v) {
@@ -92,7 +93,7 @@ class SoftmaxGradMask : public testing::TestWithParam<std::tuple<bool, std::int6
     Values dx(elements, 9);
     const Gradient op = log ? twinops::log_softmax_grad : twinops::softmax_grad;
     op(twinops::Tensor(y.data(), shape), twinops::Tensor(of_y.data(), shape),
-       twinops::Tensor(dx.data(), shape), options, {}, {});
+       twinops::Tensor(dx.data(), shape), options, {}, {}, {});
     return dx;
   }
 };

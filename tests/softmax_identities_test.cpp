@@ -54,9 +54,10 @@ std::vector<Out> softmax(std::vector<In> x, std::int64_t columns, const std::str
       .run(on(row));
   return y;
 }
+constexpr unsigned kSeed = 20261128;
 template <class T>
 std::vector<T> numbers(std::size_t count, double spread) {
-  std::mt19937 random(20261128);
+  std::mt19937 random(kSeed);
   std::normal_distribution<double> normal(0, spread);
   std::vector<T> of(count);
   for (T& x : of) x = static_cast<T>(normal(random));
@@ -64,7 +65,9 @@ std::vector<T> numbers(std::size_t count, double spread) {
 }
 
 template <class T>
-class SoftmaxIdentities : public testing::Test {};
+class SoftmaxIdentities : public testing::Test {
+  const testing::ScopedTrace seed_{__FILE__, __LINE__, "seed " + std::to_string(kSeed)};
+};
 using Floats = testing::Types<float, double>;
 TYPED_TEST_SUITE(SoftmaxIdentities, Floats);
 

@@ -73,7 +73,7 @@ TEST_P(MaskGradient, AgreesWithFiniteDifferences) {
     (log ? twinops::log_softmax_grad : twinops::softmax_grad)(
         {y.data(), shape}, {dy.data(), shape}, {dx.data(), shape},
         {.scale = kScale, .mask = twinops::Tensor(mask.data(), of)},
-        twinops::Tensor(dmask.data(), of), {});
+        twinops::Tensor(dmask.data(), of), {}, {});
     for (std::size_t m = 0; m < mask.size(); ++m) {
       if (!std::isfinite(mask[m])) {
         EXPECT_EQ(dmask[m], 0);
@@ -107,12 +107,12 @@ TEST_P(MaskGradient, IsTheSumInTheOneOrderRoundedOnce) {
     auto mask = normals<float>(elements_of(of), kSeed + 2);
     std::vector<float> d(n), dx(n), dmask(mask.size());
     const twinops::Tensor m(mask.data(), of);
-    op({y.data(), shape}, {dy.data(), shape}, {d.data(), shape}, {.mask = m}, {}, {});
+    op({y.data(), shape}, {dy.data(), shape}, {d.data(), shape}, {.mask = m}, {}, {}, {});
     std::vector<std::vector<float>> values(mask.size());
     for (std::int64_t i = 0; i < n; ++i) values[place(i, shape, of)].push_back(d[i]);
     for (const double scale : {1.0, 0.3}) {
       op({y.data(), shape}, {dy.data(), shape}, {dx.data(), shape}, {.scale = scale, .mask = m},
-         twinops::Tensor(dmask.data(), of), {});
+         twinops::Tensor(dmask.data(), of), {}, {});
       for (std::size_t k = 0; k < values.size(); ++k) {
         const float right =
             twinops::folded_sum(values[k].data(), static_cast<std::int64_t>(values[k].size()));
@@ -124,7 +124,7 @@ TEST_P(MaskGradient, IsTheSumInTheOneOrderRoundedOnce) {
     std::vector<std::uint16_t> half_mask(mask.size()), half_dx(n), half_dmask(mask.size());
     const twinops::Tensor half(half_mask.data(), twinops::kFloat16, of);
     op({y.data(), shape}, {dy.data(), shape}, {half_dx.data(), twinops::kFloat16, shape},
-       {.mask = half}, twinops::Tensor(half_dmask.data(), twinops::kFloat16, of), {});
+       {.mask = half}, twinops::Tensor(half_dmask.data(), twinops::kFloat16, of), {}, {});
     for (std::size_t k = 0; k < values.size(); ++k)
       EXPECT_EQ(half_dmask[k], twinops::narrow<twinops::float16>(
                                    twinops::folded_sum(values[k].data(),

@@ -25,13 +25,16 @@ constexpr Rule kRules[] = {
     {"softmax_grad", "dmask", Output::Shape::like_input, "mask", {}, nullptr},
     {"log_softmax_grad", "dmask", Output::Shape::like_input, "mask", {}, nullptr},
     {"softmax_dropout_grad", "dmask", Output::Shape::like_input, "mask", {}, nullptr},
+    {"softmax_grad", "dbias", Output::Shape::like_input, "bias", {}, nullptr},
+    {"log_softmax_grad", "dbias", Output::Shape::like_input, "bias", {}, nullptr},
+    {"softmax_dropout_grad", "dbias", Output::Shape::like_input, "bias", {}, nullptr},
     {"bias_dropout_residual_grad", "dbias", Output::Shape::sums_or_copy, "bias", {}, nullptr},
     {"random_projection", "y", Output::Shape::last_dimension, "x", {}, "k"},
     {"random_projection_grad", "dx", Output::Shape::like_input, "x", {}, nullptr},
 };
 
-// Inputs that may be there without a gradient: a mask of bytes has none.
-constexpr const char* kAlsoWithout[] = {"mask"};
+// Operators whose mask and bias may be there without a gradient: a mask of bytes has none.
+constexpr const char* kAlsoWithout[] = {"softmax", "log_softmax", "softmax_dropout"};
 
 // Gradients that are the gradient of the output as it is.
 struct PassedOn {
@@ -162,9 +165,9 @@ bool has_optional_gradient(const twinops_operator_info& info, const twinops_argu
   });
 }
 
-bool may_be_without(const std::string& input) {
+bool may_be_without(const twinops_operator_info& info) {
   return std::any_of(std::begin(kAlsoWithout), std::end(kAlsoWithout),
-                     [&](const char* name) { return input == name; });
+                     [&](const char* name) { return equal(info.name, name); });
 }
 
 // `chosen`: those of the inputs with an optional gradient that are there, a bit each.
@@ -180,7 +183,7 @@ Signature forward_signature(const twinops_operator_info& info, unsigned chosen) 
     if (has_optional_gradient(info, a)) {
       const bool there = (chosen & 1) != 0;
       chosen >>= 1;
-      if (!there && !may_be_without(input.name)) continue;
+      if (!there && !may_be_without(info)) continue;
       input.optional = !there;
       if (there) s.name += joint + input.name;
       if (there) joint = "_and_";

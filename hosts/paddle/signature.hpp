@@ -62,9 +62,9 @@ bool is_gradient(const twinops_operator_info& info);
 
 // An operator as Paddle's operators, named "twinops_" and its name. Paddle's static graphs know no
 // gradient with respect to an input that is not there. So an operator with such inputs is several:
-// one without them, and one for each choice of them, "twinops_<name>_with_bias_and_residual". A
-// mask may be there without a gradient too: "twinops_softmax_with_mask" is for one that has a
-// gradient.
+// one without them, and one for each choice of them, "twinops_<name>_with_bias_and_residual". The
+// mask and the bias of softmax may be there without a gradient too: "twinops_softmax_with_mask" is
+// for a mask that has a gradient.
 std::vector<Signature> forward_signatures(const twinops_operator_info& info);
 
 // The operator `<forward>_grad` as the gradient of `forward`; its `info` is nullptr if there is

@@ -29,10 +29,15 @@ struct SoftmaxOptions {
   // other than 0 needs causal. columns - rows as the offset lets the last row see everything.
   bool causal = false;
   std::int64_t causal_offset = 0;
+  // Numbers that are added beside a mask or lengths, broadcast to the shape of x by themselves: of
+  // the type of x, or float32 for a 16-bit x. Beside a mask of numbers the two are added first,
+  // rounded once. -infinity masks out.
+  std::optional<Tensor> bias = {};
 
   Call& add_to(Call& call) const {
     if (mask) call.argument("mask", *mask);
     if (lengths) call.argument("lengths", *lengths);
+    if (bias) call.argument("bias", *bias);
     return call.attribute("axis", axis)
         .attribute("masked_rows", masked_rows)
         .attribute("scale", scale)
@@ -75,14 +80,17 @@ using SoftmaxGradOptions = SoftmaxOptions;
 //   dmask  output, of the type and shape of a mask of numbers, without gaps: its gradient, which is
 //          that of scale * x, summed over the axes that the mask was broadcast over, in the order
 //          of every sum, and rounded once
-// Refuses a dmask without a mask of numbers. docs/operators/softmax_grad.md
+//   dbias  the same for a bias
+// Refuses a dmask without a mask of numbers, a dbias without a bias. docs/operators/softmax_grad.md
 inline Report softmax_grad(const Tensor& y, const Tensor& dy, const Tensor& dx,
                            const SoftmaxGradOptions& options = {},
                            const std::optional<Tensor>& dmask = {},
+                           const std::optional<Tensor>& dbias = {},
                            const Execution& execution = {}) {
   Call call("softmax_grad");
   call.argument("y", y).argument("dy", dy).argument("dx", dx);
   if (dmask) call.argument("dmask", *dmask);
+  if (dbias) call.argument("dbias", *dbias);
   return options.add_to(call).run(execution);
 }
 
@@ -91,10 +99,12 @@ inline Report softmax_grad(const Tensor& y, const Tensor& dy, const Tensor& dx,
 inline Report log_softmax_grad(const Tensor& y, const Tensor& dy, const Tensor& dx,
                                const SoftmaxGradOptions& options = {},
                                const std::optional<Tensor>& dmask = {},
+                               const std::optional<Tensor>& dbias = {},
                                const Execution& execution = {}) {
   Call call("log_softmax_grad");
   call.argument("y", y).argument("dy", dy).argument("dx", dx);
   if (dmask) call.argument("dmask", *dmask);
+  if (dbias) call.argument("dbias", *dbias);
   return options.add_to(call).run(execution);
 }
 
@@ -129,16 +139,18 @@ inline Report softmax_dropout(const Tensor& x, const Tensor& y, const KeptForGra
 //                  a float32 dy; may be dy itself
 //   dropout_mask   what softmax_dropout stored, or nothing: then `dropout` must be the options of
 //                  the forward call, whose words are drawn again
-//   dmask          softmax_grad's
+//   dmask, dbias   softmax_grad's
 // docs/operators/softmax_dropout_grad.md
 inline Report softmax_dropout_grad(const Tensor& probabilities, const Tensor& dy, const Tensor& dx,
                                    const std::optional<Tensor>& dropout_mask = {},
                                    const SoftmaxGradOptions& softmax = {},
                                    const DropoutOptions& dropout = {},
                                    const std::optional<Tensor>& dmask = {},
+                                   const std::optional<Tensor>& dbias = {},
                                    const Execution& execution = {}) {
   Call call("softmax_dropout_grad");
   if (dmask) call.argument("dmask", *dmask);
+  if (dbias) call.argument("dbias", *dbias);
   call.argument("probabilities", probabilities).argument("dy", dy).argument("dx", dx);
   if (dropout_mask) call.argument("dropout_mask", *dropout_mask);
   return dropout.add_to(softmax.add_to(call)).run(execution);

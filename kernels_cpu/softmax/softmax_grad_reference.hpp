@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels_cpu/rows/offsets.hpp"
+#include "kernels_cpu/softmax/combined_mask.hpp"
 #include "numerics/softmax.hpp"
 #include "operators/softmax_grad.hpp"
 
@@ -66,10 +67,14 @@ void dx_reference(const SoftmaxGradArguments& a, Dy&& counting) {
 }
 
 template <bool kLog, class Dy>
-void grad_reference(const SoftmaxGradArguments& a, Execution& execution, Dy&& counting) {
-  run_with_sums(
-      a, execution, [&](const SoftmaxGradArguments& part) { dx_reference<kLog>(part, counting); },
-      [&](const void* values, int place) { sums_reference(a.dmask, values, place); });
+void grad_reference(const SoftmaxGradArguments& arguments, Execution& execution, Dy&& counting) {
+  with_combined_mask(arguments, execution, combine_on_cpu, [&](const SoftmaxGradArguments& a) {
+    run_with_sums(
+        a, execution, [&](const SoftmaxGradArguments& part) { dx_reference<kLog>(part, counting); },
+        [&](const BroadcastSums& sums, const void* values, int place) {
+          sums_reference(sums, values, place);
+        });
+  });
 }
 
 }  // namespace twinops

@@ -2,6 +2,7 @@
 #include "kernels_cpu/softmax/softmax_reference.hpp"
 
 #include "kernels_cpu/kernel.hpp"
+#include "kernels_cpu/softmax/combined_mask.hpp"
 
 namespace twinops {
 namespace {
@@ -21,12 +22,12 @@ void softmax_reference(const SoftmaxArguments& a) {
 }  // namespace
 
 template <>
-void run_reference<Softmax>(const SoftmaxArguments& arguments, Execution&) {
-  softmax_reference<false>(arguments);
+void run_reference<Softmax>(const SoftmaxArguments& arguments, Execution& execution) {
+  with_combined_mask(arguments, execution, combine_on_cpu, softmax_reference<false>);
 }
 template <>
-void run_reference<LogSoftmax>(const SoftmaxArguments& arguments, Execution&) {
-  softmax_reference<true>(arguments);
+void run_reference<LogSoftmax>(const SoftmaxArguments& arguments, Execution& execution) {
+  with_combined_mask(arguments, execution, combine_on_cpu, softmax_reference<true>);
 }
 
 }  // namespace twinops

@@ -4,6 +4,7 @@
 // aligned or longer than a block holds, for a seed a row or on the device, for words of other
 // layouts, and for a scale of 0.
 #include "kernels_cuda/kernel.hpp"
+#include "kernels_cuda/softmax/combined_mask.hpp"
 #include "kernels_cuda/softmax/dispatch.cuh"
 #include "kernels_cuda/softmax/softmax_dropout_op.cuh"
 #include "operators/dropout.hpp"
@@ -77,10 +78,15 @@ bool run_at_once(const SoftmaxDropoutArguments& a, Execution& execution) {
 }  // namespace
 
 template <>
-void run_cuda<SoftmaxDropout>(const SoftmaxDropoutArguments& a, Execution& execution) {
-  if (run_at_once(a, execution)) return;
-  run_cuda<Softmax>(a.softmax, execution);
-  run_cuda<Dropout>(a.dropout, execution);
+void run_cuda<SoftmaxDropout>(const SoftmaxDropoutArguments& arguments, Execution& execution) {
+  with_combined_mask(arguments.softmax, execution, combine_on_cuda,
+                     [&](const SoftmaxArguments& softmax) {
+                       SoftmaxDropoutArguments a = arguments;
+                       a.softmax = softmax;
+                       if (run_at_once(a, execution)) return;
+                       run_cuda<Softmax>(a.softmax, execution);
+                       run_cuda<Dropout>(a.dropout, execution);
+                     });
 }
 
 }  // namespace twinops

@@ -11,9 +11,11 @@ template <>
 void run_cuda<SoftmaxDropoutGrad>(const SoftmaxDropoutGradArguments& a, Execution& execution) {
   DropoutWork dropout = a.dropout;
   SoftmaxGradArguments softmax = a.softmax;
-  if (softmax.dmask.asked() && execution.allocate == nullptr)  // before anything is written
-    const Workspace refused(execution, scratch_of_broadcast_sums(softmax.dmask) +
-                                           (softmax.needs_packed() ? softmax.packed_bytes() : 0));
+  if (execution.allocate == nullptr)  // before anything is written
+    const Workspace refused(
+        execution,
+        scratch_of_sums(softmax) + softmax.combined.bytes() +
+            (softmax.sums_asked() && softmax.needs_packed() ? softmax.packed_bytes() : 0));
   if (dropout.y != nullptr) {
     run_cuda<DropoutGrad>(dropout, execution);
     softmax.dy = softmax.dx;

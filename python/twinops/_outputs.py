@@ -22,9 +22,11 @@ _RULES = {
     ("softmax_grad", "dx"): {"typed": True},
     ("log_softmax_grad", "dx"): {"typed": True},
     ("softmax_dropout_grad", "dx"): {"typed": True},
-    ("softmax_grad", "dmask"): {"like": "mask", "on_demand": True},
-    ("log_softmax_grad", "dmask"): {"like": "mask", "on_demand": True},
-    ("softmax_dropout_grad", "dmask"): {"like": "mask", "on_demand": True},
+    **{
+        (f"{op}_grad", f"d{name}"): {"like": name, "on_demand": True}
+        for op in ("softmax", "log_softmax", "softmax_dropout")
+        for name in ("mask", "bias")
+    },
     ("random_projection", "y"): {"shape": "resized", "size": "k"},
     ("random_projection_grad", "dx"): {"shape": "resized", "size": "columns"},
 }
@@ -120,11 +122,12 @@ def outputs(name):
 
 
 # What says which elements of a softmax are masked out: inputs and attributes of its gradient.
-MASKS, CAUSAL = ("mask", "lengths"), ("causal", "causal_offset")
+MASKS, CAUSAL = ("mask", "lengths", "bias"), ("causal", "causal_offset")
 
 
-def needs_masks(op, mask_has_gradient):
-    """Whether the gradient of an operator of the softmax family is to be told of its masks. That of
-    probabilities is 0 where an element is masked out, because its probability is, unless what comes for it
-    is not finite; and a gradient that reads masks takes several times as long."""
-    return mask_has_gradient or op not in ("softmax", "softmax_dropout")
+def needs_masks(op, one_has_gradient):
+    """Whether the gradient of an operator of the softmax family is to be told of its masks, of which one,
+    a mask of numbers or a bias, may have a gradient itself. That of probabilities is 0 where an element is
+    masked out, because its probability is, unless what comes for it is not finite; and a gradient that
+    reads masks takes several times as long."""
+    return one_has_gradient or op not in ("softmax", "softmax_dropout")

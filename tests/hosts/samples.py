@@ -51,7 +51,7 @@ def _softmax(rng, dtype):
     lengths = rng.integers(0, 42, [3]).astype("i4")
     inputs = {"x": _array(rng, [3, 5, 41], dtype), "mask": rng.random([5, 41]) < 0.2}
     attributes = {"scale": 0.75, "causal": True, "causal_offset": 9, "masked_rows": "zeros"}
-    return Sample({**inputs, "lengths": lengths}, attributes)
+    return Sample({**inputs, "lengths": lengths, "bias": _array(rng, [5, 41], dtype)}, attributes)
 
 
 def _softmax_dropout(rng, dtype):

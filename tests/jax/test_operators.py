@@ -87,7 +87,8 @@ def test_scratch_memory(rng, device):
         loss = lambda x, b: (tj.bias_dropout_residual(3, x, bias=b, rate=0.1) * x).sum()  # noqa: E731
         masked = lambda m: (tj.log_softmax(row[:, :500], mask=m) * row[:, :500]).sum()  # noqa: E731
         dmask = jax.grad(masked)(mask)
-        return jax.grad(loss, 1)(x, bias), tj.softmax(row), tj.random_projection(5, row, 4), dmask
+        both = tj.softmax(row[:, :500], mask=mask, bias=row[0, :500])
+        return jax.grad(loss, 1)(x, bias), tj.softmax(row), tj.random_projection(5, row, 4), dmask, both
 
     given = [jax.device_put(v, device) for v in (x, bias, row, mask)]
     compiled = jax.jit(program)

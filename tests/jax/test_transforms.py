@@ -177,6 +177,8 @@ def test_gradients_of_masks_beside_finite_differences(rng, device):
             lambda x, m: tj.softmax(x, mask=m, scale=0.5),
             lambda x, m: tj.log_softmax(x, axis=0, mask=m),
             lambda x, m: tj.softmax_dropout(KEY, x, 0.3, mask=m),
+            lambda x, m: tj.softmax(x, bias=m, where=np.arange(7) != 3),
+            lambda x, m: tj.log_softmax(x, bias=m, mask=x[0] * 0.5),
             jax.vmap(lambda x, m: tj.softmax(x, mask=m, causal=True), (0, None)),
         ):
             check_grads(f, (x, m), order=1, modes=["rev"], atol=1e-6, rtol=1e-6)

@@ -40,7 +40,8 @@ def _softmax(rng, dtype):
     x, mask = _tensor(rng, [3, 5, 41], dtype), paddle.to_tensor(rng.random([5, 41]) < 0.2)
     lengths = paddle.to_tensor(rng.integers(0, 42, [3]).astype("int32"))
     attributes = {"scale": 0.75, "causal": True, "causal_offset": 9, "masked_rows": "zeros"}
-    return {"x": x, "mask": mask, "lengths": lengths}, attributes
+    inputs = {"x": x, "mask": mask, "lengths": lengths, "bias": _tensor(rng, [5, 41], dtype)}
+    return inputs, attributes
 
 
 def _softmax_dropout(rng, dtype):

@@ -209,7 +209,17 @@ def softmax_dropout_masked(x, m):
     return F.softmax_dropout(x, 0.4, mask=m, generator=tp.Generator(7))
 
 
+def biased(x, m):
+    lengths = paddle.to_tensor([6, 2, 4, 6])
+    return F.softmax(x, bias=m, mask=x[0] > 1.0, lengths=lengths, masked_rows="zeros")
+
+
+def biased_and_masked(x, m):
+    return F.log_softmax(x, 1, bias=m, mask=0.5 * m)
+
+
 MASKED = [softmax_masked, log_softmax_masked, fused_softmax_masked, softmax_dropout_masked]
+MASKED += [biased, biased_and_masked]
 
 
 @pytest.mark.parametrize("traced", [False, True])
@@ -231,5 +241,6 @@ def test_a_mask_that_asks_for_a_gradient_gets_it(masked_function, of_x, traced, 
 
 def test_a_second_derivative_beside_a_masks_gradient_is_refused(rng):
     x, mask = (tensor(rng.standard_normal([2, 3]), grad=True) for _ in range(2))
-    with pytest.raises(Exception, match="whose mask has a gradient"):  # Paddle wraps it
-        paddle.grad(F.softmax(x, mask=mask).square().sum(), x, create_graph=True)
+    for name in ("mask", "bias"):
+        with pytest.raises(Exception, match=f"whose {name} has a gradient"):  # Paddle wraps it
+            paddle.grad(F.softmax(x, **{name: mask}).square().sum(), x, create_graph=True)

@@ -36,6 +36,7 @@ def _softmax(dtype):
         "x": _tensor([3, 5, 41], dtype),
         "mask": torch.rand(5, 41) < 0.2,
         "lengths": torch.randint(0, 42, (3,), dtype=torch.int32),
+        "bias": _tensor([5, 41], dtype),
     }
     return tensors, {"scale": 0.75, "causal": True, "causal_offset": 9, "masked_rows": "zeros"}
 
@@ -60,7 +61,8 @@ def _probabilities(dtype):
 def _y(dtype):
     y = torch.softmax(torch.randn([3, 5, 41], dtype=torch.float64), -1).to(dtype)
     tensors = {"y": y, "dy": _tensor([3, 5, 41], dtype), "mask": _tensor([41, 5], dtype).t()}
-    return tensors, {"scale": 0.75, "dmask_type": "same"}
+    tensors["bias"] = _tensor([3, 1, 41], dtype)
+    return tensors, {"scale": 0.75, "dmask_type": "same", "dbias_type": "same"}
 
 
 def _projection(dtype):

@@ -127,9 +127,13 @@ def test_gradients_are_those_of_finite_differences(device):
     x, bias, residual = _double(3, 5, device=device), _double(5, device=device), _double(3, 5, device=device)
     added = _double(3, 1, device=device)
     whole = _double(3, 5, device=device)
+    out = torch.tensor([False, True, False, False, True], device=device)
     cases = [
         (lambda x, m: F.softmax(x, -1, mask=m, scale=0.7), (x, added)),
         (lambda x, m: F.log_softmax(x, 0, mask=m, scale=0.7), (x, added)),
+        (lambda x, m: F.softmax(x, -1, bias=m, mask=out), (x, added)),
+        (lambda x, m, b: F.log_softmax(x, -1, bias=b, mask=m), (x, added, bias)),
+        (lambda x, m: F.softmax_dropout(x, 0.3, bias=m, mask=out), (x, added)),
         (lambda x: F.softmax(x, -1, causal=True), (x,)),
         (lambda x: F.dropout(x, 0.3), (x,)),
         (lambda x: F.dropout(x, 0.3, mask="bits"), (x,)),
@@ -159,6 +163,7 @@ def test_the_long_way_has_the_same_gradients(device):
     seed = torch.full((), 11, dtype=torch.int64, device=device)
     cases = [
         (lambda x, m: ops.softmax(x, m, scale=0.7), (x, added)),
+        (lambda x, m, b: ops.softmax(x, m, bias=b), (x, added, bias)),
         (lambda x, m: ops.log_softmax(x, m, axis=0), (x, added)),
         (lambda x: ops.dropout(x, seed, p=0.3)[0], (x,)),
         (lambda x: ops.dropout(x, p=0.3, seed=3, mask_type="uint32")[0], (x,)),

@@ -20,6 +20,7 @@ FUNCTIONS = {
     "log_softmax": lambda x: F.log_softmax(x, -1),
     "softmax, masks": lambda x: F.softmax(x, -1, mask=OUT.to(x.device), causal=True, causal_offset=4),
     "softmax, added mask": lambda x: F.softmax(x, -1, mask=MASK.to(x.device)),
+    "softmax, bias": lambda x: F.softmax(x, -1, mask=OUT.to(x.device), bias=MASK.to(x.device)),
     "softmax, lengths": lambda x: F.softmax(x, -1, lengths=LENGTHS.to(x.device)),
     "random_projection": lambda x: F.random_projection(x, 4, 7),
 }
@@ -132,13 +133,17 @@ def test_masks_and_lengths_of_a_batch(device):
     out = torch.rand(4, 8, device=device) < 0.3
     lengths = torch.randint(1, 9, (4, 6), device=device)
 
-    def f(x, out, lengths):
-        return F.softmax(x, -1, mask=out, lengths=lengths, masked_rows="zeros")
+    bias = torch.randn(4, 6, 1, device=device)
 
-    expected = torch.stack([f(*a) for a in zip(x, out, lengths)])
-    assert_same_bits(torch.vmap(f)(x, out, lengths), expected)
-    shared = torch.vmap(f, in_dims=(None, 0, None))(x[0], out, lengths[0])
-    assert_same_bits(shared, torch.stack([f(x[0], o, lengths[0]) for o in out]))
+    def f(x, out, lengths, bias):
+        return F.softmax(x, -1, mask=out, lengths=lengths, bias=bias, masked_rows="zeros")
+
+    expected = torch.stack([f(*a) for a in zip(x, out, lengths, bias)])
+    assert_same_bits(torch.vmap(f)(x, out, lengths, bias), expected)
+    shared = torch.vmap(f, in_dims=(None, 0, None, None))(x[0], out, lengths[0], bias[0])
+    assert_same_bits(shared, torch.stack([f(x[0], o, lengths[0], bias[0]) for o in out]))
+    last = torch.vmap(f, in_dims=(None, None, None, 2))(x[0], out[0], lengths[0], bias[..., :1].movedim(0, 2))
+    assert_same_bits(last, torch.stack([f(x[0], out[0], lengths[0], b) for b in bias]))
 
 
 def test_gradients_of_masks_of_a_batch(device):

@@ -17,6 +17,8 @@ struct MaskSpec {
   std::int64_t causal_offset = 0;
   bool zeros = false;  // masked_rows
   Fill x = {};         // empty: logits()
+  std::optional<TensorSpec> bias = {};
+  Fill bias_fill = {};
 
   Problem& add_to(Problem& problem) const;
   // The output dmask, where the mask has a gradient.

@@ -189,17 +189,51 @@ void add_sums(std::vector<Case>& cases, const std::string& op, DLDataType type) 
   add_mask({12, 0}, {12, 1}, {});
 }
 
+// A bias by itself, and beside lengths, the triangle, bytes and numbers.
+void add_biases(std::vector<MaskSpec>& specs, DLDataType type, const Shape& shape) {
+  const std::int64_t b = shape[0], h = shape[1], q = shape[2], k = shape[3];
+  const DLDataType wide = type.bits == 16 ? twinops::kFloat32 : type;
+  specs.push_back({.name = "a bias of heads and lengths",
+                   .scale = 0.125,
+                   .lengths = TensorSpec{twinops::kInt32, {b}},
+                   .length_values = {(k + 1) / 2, k},
+                   .bias = TensorSpec{type, {h, q, k}},
+                   .bias_fill = biases(9)});
+  specs.push_back({.name = "a bias of heads beside bytes of the batch",
+                   .mask = TensorSpec{twinops::kBool, {b, 1, 1, k}},
+                   .mask_fill = some_bytes(3),
+                   .zeros = true,
+                   .bias = TensorSpec{wide, {h, 1, k}},
+                   .bias_fill = biases(9)});
+  specs.push_back({.name = "a bias beside numbers, causal",
+                   .scale = -0.3,
+                   .mask = TensorSpec{type, {b, 1, q, 1}},
+                   .mask_fill = biases(5),
+                   .causal = true,
+                   .causal_offset = k - q,
+                   .bias = TensorSpec{type, {1, h, 1, k}},
+                   .bias_fill = biases(7)});
+  specs.push_back({.name = "NaN in x and in a bias under bytes",
+                   .mask = TensorSpec{twinops::kUint8, shape},
+                   .mask_fill = every_nth(3, 1, 0),
+                   .x = every_nth(3, kNan, kNan),
+                   .bias = TensorSpec{type, shape},
+                   .bias_fill = every_nth(3, kNan, 0.5)});
+}
+
 }  // namespace
 
 Problem& MaskSpec::add_to(Problem& problem) const {
   if (mask) problem.input("mask", {*mask}, mask_fill);
   if (lengths) problem.input("lengths", {*lengths}, integers(length_values));
+  if (bias) problem.input("bias", {*bias}, bias_fill);
   if (causal) problem.attribute("causal", true).attribute("causal_offset", causal_offset);
   return problem.attribute("scale", scale).attribute("masked_rows", zeros ? "zeros" : "nan");
 }
 
 Problem& MaskSpec::add_gradient_to(Problem& problem) const {
   if (mask && mask->type.bits != 8) problem.output("dmask", {{mask->type, mask->shape}});
+  if (bias) problem.output("dbias", {{bias->type, bias->shape}});
   return problem;
 }
 
@@ -213,6 +247,7 @@ std::vector<MaskSpec> mask_specs(DLDataType type, const Shape& shape) {
   add_bytes(specs, shape);
   add_numbers(specs, type, shape);
   add_lengths(specs, shape);
+  add_biases(specs, type, shape);
   specs.push_back({.name = "everything",
                    .scale = 0.25,
                    .mask = TensorSpec{type, {b, 1, q, k}},
@@ -283,7 +318,7 @@ std::vector<Case> masked_softmax_cases(const std::string& op) {
     for (const std::int64_t k : {70, 1024, 5000})
       for (const MaskSpec& spec : mask_specs(half, {2, 2, 3, k})) {
         add(cases, op, half, {2, 2, 3, k}, spec, {.out = twinops::kFloat32});
-        if (!spec.mask || spec.mask->type.bits == 8)
+        if ((!spec.mask || spec.mask->type.bits == 8) && !spec.bias)
           add(cases, op, twinops::kFloat32, {2, 2, 3, k}, spec, {.out = half});
       }
   return cases;

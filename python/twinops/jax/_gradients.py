@@ -79,7 +79,7 @@ def _forward(config, inputs):
 
 
 def _reads_masks(op, wanted):
-    return _outputs.needs_masks(op, "mask" in wanted)
+    return _outputs.needs_masks(op, not wanted.isdisjoint(_outputs.MASKS))
 
 
 def _sharding(x):
@@ -121,7 +121,7 @@ def _backward(config, residuals, cotangents):
             found[name] = _instantiate(cotangents[first])
         elif f"d{name}" in results:
             found[name] = results[f"d{name}"]
-        elif name == "bias":  # of x's shape: its gradient is x's
+        elif name == "bias" and not _is_on_demand(config.op, "dbias"):  # of x's shape: its gradient is x's
             found[name] = results["dx"]
         else:
             found[name] = None
@@ -137,15 +137,19 @@ def _instantiate(cotangent):
     return cotangent
 
 
+def _is_on_demand(op, name):
+    return any(o.name == name and o.on_demand for o in _outputs.outputs(op + "_grad"))
+
+
 def _gradient_config(config, kept, shapes, wanted):
     op = config.op + "_grad"
     known, asked = operators()[op].attributes, {}
     left = () if _reads_masks(config.op, wanted) else _outputs.CAUSAL
     attributes = tuple((n, v) for n, v in config.attributes if n in known and n not in left)
     size = shapes["x"].shape[-1] if config.size is not None else None
-    if "dmask" in {a.name for a in operators()[op].outputs} and "mask" in wanted:
-        asked["dmask"] = "same"
-    if "dbias" in {a.name for a in operators()[op].outputs}:
+    on_demand = {o.name for o in _outputs.outputs(op) if o.on_demand}
+    asked.update({name: "same" for name in on_demand if name[1:] in wanted})
+    if "dbias" in {a.name for a in operators()[op].outputs} - on_demand:
         bias = shapes.get("bias")
         of_rows = bias is not None and bias.shape != shapes["x"].shape
         asked["dbias"] = "same" if of_rows else None

@@ -23,7 +23,8 @@ def _import_jax():
 
 
 # Calls of these need no scratch memory on a GPU, so that XLA may put them into a command buffer, but where
-# a mask has a gradient or rows are so long that the kernels of the longest take them.
+# a mask or a bias has a gradient, both are given, or rows are so long that the kernels of the longest take
+# them.
 _WITHOUT_SCRATCH = {
     "softmax", "log_softmax", "softmax_dropout", "softmax_grad", "log_softmax_grad", "softmax_dropout_grad",
     "dropout", "dropout_grad", "bias_dropout_residual", "philox_words", "uniform",
@@ -38,8 +39,10 @@ def target(op, scratch=False):
     return f"twinops_{op}_with_scratch" if scratch else f"twinops_{op}"
 
 
-def _takes_scratch(config, flat, results):
-    if config.op not in _WITHOUT_SCRATCH or "dmask" in results:
+def _takes_scratch(config, inputs, flat, results):
+    if config.op not in _WITHOUT_SCRATCH or "dmask" in results or "dbias" in results:
+        return True
+    if "softmax" in config.op and "mask" in inputs and "bias" in inputs:
         return True
     return "softmax" in config.op and any(max(x.shape, default=0) > _LONG_ROW for x in flat)
 
@@ -135,7 +138,7 @@ def call(config, inputs):
     values = {**dict(config.attributes), **_outputs.FRESH.get(config.op, {})}
     numpy_types = {bool: bool, int: np.int64, float: np.float64, str: str}
     made = jax.ffi.ffi_call(
-        target(config.op, _takes_scratch(config, flat, results)),
+        target(config.op, _takes_scratch(config, inputs, flat, results)),
         [x for v in results.values() for x in (v if isinstance(v, list) else [v])],
         vmap_method=config.vmap,
         input_output_aliases=_aliases(config, inputs, results),

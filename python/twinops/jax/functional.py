@@ -45,7 +45,7 @@ def run(op, inputs, attributes=None, *, asked=None, size=None, shape=None, in_pl
 # ---- softmax -------------------------------------------------------------------------------------
 
 
-def _rows(x, axis, mask, lengths, where, attributes):
+def _rows(x, axis, mask, lengths, bias, where, attributes):
     """Inputs and attributes of the softmax family, in a form that may get more dimensions in front."""
     x = jnp.asarray(x)
     if x.ndim == 0:
@@ -56,18 +56,23 @@ def _rows(x, axis, mask, lengths, where, attributes):
         if mask is not None:
             raise ValueError("where and mask are given: one of them says which elements count")
         mask = ~jnp.asarray(where, bool)
-    if mask is not None:
-        mask = jnp.asarray(mask)
-        wide = mask.dtype == jnp.float32 and x.dtype in (jnp.float16, jnp.bfloat16)
-        if not wide and mask.dtype not in (jnp.bool_, jnp.uint8):
-            mask = mask.astype(x.dtype)
-        mask = mask.reshape((1,) * (x.ndim - mask.ndim) + mask.shape)
-    inputs = {"x": x, "mask": mask, "lengths": lengths}
+    inputs = {"x": x, "mask": _laid_over(x, mask), "lengths": lengths, "bias": _laid_over(x, bias)}
     return inputs, {**attributes, "axis": axis % x.ndim - x.ndim}
 
 
-def _softmax(op, x, axis, mask, lengths, where, dtype, in_place, attributes):
-    inputs, attributes = _rows(x, axis, mask, lengths, where, attributes)
+def _laid_over(x, mask):
+    """A mask or a bias of a type that goes with x, with as many dimensions."""
+    if mask is None:
+        return None
+    mask = jnp.asarray(mask)
+    wide = mask.dtype == jnp.float32 and x.dtype in (jnp.float16, jnp.bfloat16)
+    if not wide and mask.dtype not in (jnp.bool_, jnp.uint8):
+        mask = mask.astype(x.dtype)
+    return mask.reshape((1,) * (x.ndim - mask.ndim) + mask.shape)
+
+
+def _softmax(op, x, axis, mask, lengths, bias, where, dtype, in_place, attributes):
+    inputs, attributes = _rows(x, axis, mask, lengths, bias, where, attributes)
     inputs = {name: value for name, value in inputs.items() if value is not None}
     asked = {"out": jnp.dtype(dtype).name} if dtype is not None else None
     over = (("out", "x"),) if in_place else ()
@@ -82,6 +87,7 @@ def softmax(
     *,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -96,11 +102,12 @@ def softmax(
     many elements of a row count; causal: row i sees columns 0 to i + causal_offset; masked_rows: what a
     row that is masked out throughout gives, "nan" or "zeros"; dtype: float32 of a 16-bit x, or 16 bits of
     a float32 x; in_place: the result may be written over x, so that an x that was donated to jit makes no
-    second array (where x is still needed, XLA copies it first). A mask of numbers has a gradient.
+    second array (where x is still needed, XLA copies it first). bias: numbers that
+    are added beside a mask or lengths. A mask of numbers and a bias have gradients.
     """
     attributes = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
     attributes["masked_rows"] = masked_rows
-    return _softmax("softmax", x, axis, mask, lengths, where, dtype, in_place, attributes)
+    return _softmax("softmax", x, axis, mask, lengths, bias, where, dtype, in_place, attributes)
 
 
 def log_softmax(
@@ -110,6 +117,7 @@ def log_softmax(
     *,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -120,7 +128,7 @@ def log_softmax(
     """jax.nn.log_softmax; the arguments are softmax's."""
     attributes = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
     attributes["masked_rows"] = masked_rows
-    return _softmax("log_softmax", x, axis, mask, lengths, where, dtype, in_place, attributes)
+    return _softmax("log_softmax", x, axis, mask, lengths, bias, where, dtype, in_place, attributes)
 
 
 # ---- dropout -------------------------------------------------------------------------------------
@@ -259,6 +267,7 @@ def softmax_dropout(
     where=None,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -272,7 +281,7 @@ def softmax_dropout(
     mask again."""
     rows = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
     rows["masked_rows"] = masked_rows
-    inputs, rows = _rows(x, axis, mask, lengths, where, rows)
+    inputs, rows = _rows(x, axis, mask, lengths, bias, where, rows)
     drop = _drop_attributes(inputs["x"], rate, deterministic, (), mode, subsequence, offset)
     asked = {"dropout_mask": None}
     return _draw("softmax_dropout", key, inputs, {**rows, **drop}, asked, spec)["y"]

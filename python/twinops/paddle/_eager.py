@@ -85,7 +85,7 @@ class Plan:
         self.kept_inputs = [n for n in kept if n not in outputs]
         # Inputs that have a gradient, in the order of the gradient's outputs.
         self.wanted = tuple(wanted)
-        if not _outputs.needs_masks(op, "mask" in wanted):
+        if not _outputs.needs_masks(op, not set(_outputs.MASKS).isdisjoint(wanted)):
             self.kept_inputs = [n for n in self.kept_inputs if n not in _outputs.MASKS]
             self.attributes = [n for n in self.attributes if n not in _outputs.CAUSAL]
         # Whether the gradient reads an output that depends on x.
@@ -110,7 +110,7 @@ class _State:
 
     @staticmethod
     def of_call(plan, attributes, tensors):
-        again = plan.reads_result and "mask" not in plan.wanted  # else there is no second derivative
+        again = plan.reads_result and len(plan.wanted) == 1  # else there is no second derivative
         link = _native.link(tensors[0], None) if again else None
         return _State(plan, attributes, {}, Needed(tensors), link)
 
@@ -186,10 +186,10 @@ class _Gradient(PyLayer):
 def _differentiable(state, dy):
     """The gradients as functions of dy, and of what was kept of the call."""
     plan, kept, attributes = state.plan, state.kept, state.attributes
-    if "mask" in plan.wanted:
+    if plan.reads_result and len(plan.wanted) > 1:
         raise NotImplementedError(
-            f"twinops has no second derivative of {plan.op} whose mask has a gradient: add the mask to x "
-            "before, or call paddle.grad with create_graph=False"
+            f"twinops has no second derivative of {plan.op} whose {plan.wanted[1]} has a gradient: add it "
+            "to x before, or call paddle.grad with create_graph=False"
         )
     if plan.op not in _SECOND and plan.op != "softmax_dropout":
         raise NotImplementedError(
@@ -201,7 +201,7 @@ def _differentiable(state, dy):
         random = {n: random.get(n) for n in (*dropout.kept_inputs, "mask", dropout.dy)}
         own = {k: v for k, v in attributes.items() if k in dropout.attributes}
         dy = _Gradient.apply(dropout, random, own, dy)
-        masks = {n: kept[n] for n in ("mask", "lengths") if n in kept}
+        masks = {n: kept[n] for n in ("mask", "lengths", "bias") if n in kept}
         kept = {"out": kept["probabilities"], **masks}
         state = _State(plan, attributes, kept, state.needed, state.link)
     tensors = [dy]
@@ -229,10 +229,12 @@ def _wide(tensor):
 
 def _filler(kept, attributes):
     """Puts a number where an element is masked out."""
-    y, mask, lengths = kept["out"], kept.get("mask"), kept.get("lengths")
+    y, lengths = kept["out"], kept.get("lengths")
     axis, out = attributes.get("axis", -1), None
-    if mask is not None:
-        out = mask == float("-inf") if mask.is_floating_point() else mask.astype("bool")
+    for m in (kept.get("mask"), kept.get("bias")):
+        if m is not None:
+            m = m == float("-inf") if m.is_floating_point() else m.astype("bool")
+            out = m if out is None else out | m
     if lengths is not None:
         after = -1 - (axis if axis < 0 else axis - y.ndim)
         index = paddle.arange(y.shape[axis]).reshape([-1] + [1] * after)
@@ -288,8 +290,9 @@ _variants = {}
 
 
 def plan_of(op, inputs):
-    mask = inputs.get("mask")
-    plan = _plans.get(op) if mask is None or mask.stop_gradient else None
+    mask, bias = inputs.get("mask"), inputs.get("bias")
+    plain = (mask is None or mask.stop_gradient) and (bias is None or bias.stop_gradient)
+    plan = _plans.get(op) if plain else None
     if plan is not None:
         return plan
     from twinops.paddle import _plugin
@@ -298,7 +301,7 @@ def plan_of(op, inputs):
     plan = _variants.get(name)
     if plan is None:
         plan = _variants[name] = Plan(op, name)
-        if not set(_plugin.gradient_if_given(op)) - {"mask"} and "_with_" not in name:
+        if "_with_" not in name and ("softmax" in op or not _plugin.gradient_if_given(op)):
             _plans[op] = plan
     return plan
 

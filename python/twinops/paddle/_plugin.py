@@ -96,10 +96,10 @@ def gradient_if_given(op):
     return [a.name for a in operators()[op].arguments if f"{PREFIX}{op}_with_{a.name}" in known]
 
 
-def has_gradient(name, tensor):
-    """A mask may be there without a gradient, as one of bytes is; the other inputs that may be left out
-    have one if they are there."""
-    return tensor is not None and not (name == "mask" and tensor.stop_gradient)
+def has_gradient(op, tensor):
+    """The mask and the bias of softmax may be there without a gradient; other inputs that may be left
+    out have one if they are there."""
+    return tensor is not None and not ("softmax" in op and tensor.stop_gradient)
 
 
 def variant(op, inputs):
@@ -107,7 +107,7 @@ def variant(op, inputs):
     operator is registered once for each choice of them (hosts/paddle/signature.hpp)."""
     if op not in operators():
         raise ValueError(f"twinops has no operator {op!r}; it has {', '.join(operators())}")
-    given = [name for name in gradient_if_given(op) if has_gradient(name, inputs.get(name))]
+    given = [name for name in gradient_if_given(op) if has_gradient(op, inputs.get(name))]
     return PREFIX + op + ("_with_" + "_and_".join(given) if given else "")
 
 

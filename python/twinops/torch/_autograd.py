@@ -83,11 +83,12 @@ def _call_transformed(op, *tensors, **attributes):
 _OF_SECOND = ("axis", "scale", "causal", "causal_offset")
 
 
-def masked_out(y, mask, lengths, axis, causal, causal_offset):
+def masked_out(y, mask, lengths, bias, axis, causal, causal_offset):
     """Which elements of y are masked out, in a shape that broadcasts to y's; None if none may be."""
     out = []
-    if mask is not None:
-        out.append(mask == -torch.inf if mask.is_floating_point() else mask != 0)
+    for m in (mask, bias):
+        if m is not None:
+            out.append(m == -torch.inf if m.is_floating_point() else m != 0)
     if lengths is not None:
         index = torch.arange(y.shape[axis], device=y.device)
         index = index.reshape([-1] + [1] * (-1 - (axis if axis < 0 else axis - y.dim())))
@@ -104,31 +105,31 @@ def _filled(out, value, *tensors):
     return [t if out is None else t.masked_fill(out, value) for t in tensors]
 
 
-def softmax_second(g, y, dy, mask, lengths, axis, scale, *causal):
+def softmax_second(g, y, dy, mask, lengths, bias, axis, scale, *causal):
     """Of dx = scale * y * (dy - sum(y * dy)): the gradients with respect to y and dy, where g is the
     gradient with respect to dx."""
-    out = masked_out(y, mask, lengths, axis, *causal)
+    out = masked_out(y, mask, lengths, bias, axis, *causal)
     g, y, dy = _filled(out, 0, g.to(y.dtype), y, dy)
     dot, along = (y * dy).sum(axis, keepdim=True), (y * g).sum(axis, keepdim=True)
     return _filled(out, 0, scale * (g * (dy - dot) - dy * along), scale * y * (g - along))
 
 
-def log_softmax_second(g, y, dy, mask, lengths, axis, scale, *causal):
+def log_softmax_second(g, y, dy, mask, lengths, bias, axis, scale, *causal):
     """Of dx = scale * (dy - exp(y) * sum(dy))."""
-    out = masked_out(y, mask, lengths, axis, *causal)
+    out = masked_out(y, mask, lengths, bias, axis, *causal)
     g, p, dy = _filled(out, 0, g.to(y.dtype), y.exp(), dy)
     along = (p * g).sum(axis, keepdim=True)
     return _filled(out, 0, -scale * g * p * dy.sum(axis, keepdim=True), scale * (g - along))
 
 
-def of_values(g, gmask, y, scale):
-    """The gradient with respect to that of softmax's values, scale * x + mask, of which dx and dmask are
-    made."""
-    of_mask = None if gmask is None else gmask.to(y.dtype).expand(y.shape)
-    if g is None:
-        return of_mask
-    of_x = g.to(y.dtype) * scale
-    return of_x if of_mask is None else of_x + of_mask
+def of_values(g, gmask, gbias, y, scale):
+    """The gradient with respect to that of softmax's values, scale * x + mask + bias, of which dx, dmask
+    and dbias are made."""
+    parts = [] if g is None else [g.to(y.dtype) * scale]
+    parts += [m.to(y.dtype).expand(y.shape) for m in (gmask, gbias) if m is not None]
+    for more in parts[1:]:
+        parts[0] = parts[0] + more
+    return parts[0] if parts else None
 
 
 # ---- First derivatives, by name ---------------------------------------------------------------------
@@ -195,16 +196,15 @@ def _register(op):
                 attributes[result.type_attribute] = "same" if rows else ""
             elif result.type_attribute:
                 attributes[result.type_attribute] = _type_name(ctx.shapes[wanted][1])
-        if not _outputs.needs_masks(op, needs.get("mask")):
+        if not _outputs.needs_masks(op, needs.get("mask") or needs.get("bias")):
             kept.update(dict.fromkeys(_outputs.MASKS))
             attributes.update(causal=False, causal_offset=0)
         grads = {name: None for name in known.tensors}
         if dp is not None and needs.get("x"):  # the second derivative comes by the probabilities too
-            own = {n: attributes[n] for n in (*_OF_SECOND, "dx_type", "dmask_type")}
-            masks = kept["mask"], kept["lengths"]
-            grads["x"], dmask = call("softmax_grad", kept["probabilities"], dp, *masks, **own)
-            if needs.get("mask"):
-                grads["mask"] = dmask
+            own = {n: attributes[n] for n in (*_OF_SECOND, "dx_type", "dmask_type", "dbias_type")}
+            masks = kept["mask"], kept["lengths"], kept["bias"]
+            made = call("softmax_grad", kept["probabilities"], dp, *masks, **own)
+            grads.update({n: g for n, g in zip(("x", "mask", "bias"), made) if needs.get(n)})
         if dy is None:
             return tuple(grads.values())
         if any(needs.get(name[1:]) for name in produced):
@@ -215,7 +215,7 @@ def _register(op):
                 if needs.get(name[1:]):
                     before = grads[name[1:]]
                     grads[name[1:]] = gradient if before is None else before + gradient
-            if needs.get("bias") and not rows:
+            if needs.get("bias") and grads["bias"] is None:  # of x's shape
                 grads["bias"] = made[0]
         if needs.get("residual"):
             grads["residual"] = dy
@@ -240,12 +240,12 @@ def _register_second(op, second):
         ctx.attributes = [keyword_only_inputs[n] for n in _OF_SECOND]
         ctx.set_materialize_grads(False)
 
-    def backward(ctx, g, gmask):
+    def backward(ctx, g, gmask, gbias):
         axis, scale, *causal = ctx.attributes
-        g = of_values(g, gmask, ctx.saved_tensors[0], scale)
+        g = of_values(g, gmask, gbias, ctx.saved_tensors[0], scale)
         if g is None:
-            return None, None, None, None
-        return (*second(g, *ctx.saved_tensors, axis, 1.0, *causal), None, None)
+            return (None,) * 5
+        return (*second(g, *ctx.saved_tensors, axis, 1.0, *causal), None, None, None)
 
     _register_autograd(f"{op}_grad", backward, setup_context)
 
@@ -278,15 +278,15 @@ def _register_softmax_dropout_second():
         ctx.attributes = {n: v for n, v in keyword_only_inputs.items() if n in random}
         ctx.set_materialize_grads(False)
 
-    def backward(ctx, g, gmask):
-        p, dy, kept, mask, lengths, *random = ctx.saved_tensors
+    def backward(ctx, g, gmask, gbias):
+        p, dy, kept, mask, lengths, *random, bias = ctx.saved_tensors
         axis, scale, *causal = ctx.softmax
-        g = of_values(g, gmask, p, scale)
+        g = of_values(g, gmask, gbias, p, scale)
         if g is None:
             return (None,) * len(known.tensors)
         random = kept, *random
         dp = call("dropout_grad", dy, *random, **ctx.attributes)
-        to_p, to_dp = softmax_second(g, p, dp, mask, lengths, axis, 1.0, *causal)
+        to_p, to_dp = softmax_second(g, p, dp, mask, lengths, bias, axis, 1.0, *causal)
         to_dy = call("dropout_grad", to_dp, *random, **ctx.attributes)
         return (to_p, to_dy) + (None,) * (len(known.tensors) - 2)
 

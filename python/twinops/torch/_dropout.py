@@ -204,6 +204,7 @@ def softmax_dropout(
     dropout_mask=None,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -214,20 +215,20 @@ def softmax_dropout(
     """dropout(softmax(input)), with the bits of the two one after the other: what attention does with
     its scores.
 
-    input, dim, dtype, mask, lengths, scale, causal, causal_offset, masked_rows: softmax's. For a mask
-        that wants a gradient, softmax and dropout are called one after the other.
+    input, dim, dtype, mask, lengths, bias, scale, causal, causal_offset, masked_rows: softmax's. For
+        a mask or a bias that wants a gradient, softmax and dropout are called one after the other.
     p, training, generator, global_shape, start: dropout's; dropout_mask: its `mask`.
     docs/operators/softmax_dropout.md
     """
     _check_p(p)
     _softmax.check_dim(input, dim)
     masks = _softmax.row_masks(scale, causal, causal_offset, masked_rows)
-    apart = mask is not None and _eager.wants_gradient(mask)
+    apart = _eager.wants_gradient(mask, bias)
     if not _draws(input, p, training) or apart or sharding.is_sharded(input) or input.dim() == 0:
-        y = _softmax.run("softmax", input, dim, dtype, mask, lengths, masks)
+        y = _softmax.run("softmax", input, dim, dtype, mask, lengths, bias, masks)
         return run(y, p, training, False, generator, dropout_mask, global_shape, start)
     x, y_type = _softmax.cast(input, _softmax.autocast_dtype(input, dtype))
-    mask = _softmax.mask_for(x, mask)
+    mask, bias = _softmax.mask_for(x, mask), _softmax.mask_for(x, bias)
     random, seed_tensor = _random_arguments(x, p, generator, global_shape, start)
     if dim != -1:
         masks["axis"] = dim
@@ -237,13 +238,13 @@ def softmax_dropout(
         types["probabilities_type"] = y_type
         if _mask_type(dropout_mask):
             types["dropout_mask_type"] = _mask_type(dropout_mask)
-    if not _eager.is_plain(x, mask, lengths):
+    if not _eager.is_plain(x, mask, lengths, bias):
         types["probabilities_type"] = y_type  # whether a gradient is wanted, the trace may not know
         return _autograd.call(
-            "softmax_dropout", x, mask, lengths, seed_tensor, **masks, **random, **types
+            "softmax_dropout", x, mask, lengths, seed_tensor, bias, **masks, **random, **types
         )[0]
     if gradient:
-        return _eager.apply_softmax_dropout(x, mask, lengths, seed_tensor, masks, random, types)[0]
+        return _eager.apply_softmax_dropout(x, mask, lengths, seed_tensor, bias, masks, random, types)[0]
     return _eager.RAW["softmax_dropout"](
-        x, mask, lengths, seed_tensor, **masks, **random, **types
+        x, mask, lengths, seed_tensor, bias, **masks, **random, **types
     )[0]

@@ -61,26 +61,36 @@ class Softmax(Function):
     """softmax and log_softmax: `op` is the name."""
 
     @staticmethod
-    def forward(ctx, x, mask, lengths, op, attributes):
-        y = RAW[op](x, mask, lengths, **attributes)
+    def forward(ctx, x, mask, lengths, bias, op, attributes):
+        y = RAW[op](x, mask, lengths, bias, **attributes)
         ctx.op, ctx.attributes, ctx.dtype = op, attributes, x.dtype
-        if not _outputs.needs_masks(op, mask is not None and ctx.needs_input_grad[1]):
+        _, of_mask, _, of_bias, *_ = ctx.needs_input_grad
+        if not _outputs.needs_masks(op, of_mask or of_bias):
             ctx.attributes = {n: v for n, v in attributes.items() if n not in _outputs.CAUSAL}
-            mask = lengths = None
-        ctx.save_for_backward(y, mask, lengths)
+            mask = lengths = bias = None
+        ctx.save_for_backward(y, mask, lengths, bias)
         return y
 
     @staticmethod
     def backward(ctx, dy):
-        y, mask, lengths = ctx.saved_tensors
+        y, mask, lengths, bias = ctx.saved_tensors
         known = {n: v for n, v in ctx.attributes.items() if n != "out_type"}
         if y.dtype != ctx.dtype:
             known["dx_type"] = str(ctx.dtype).removeprefix("torch.")
-        to_x, to_mask, *_ = ctx.needs_input_grad
+        to_x, to_mask, _, to_bias, *_ = ctx.needs_input_grad
         if to_mask:
             known["dmask_type"] = "same"
-        dx, dmask = _gradient(_GRADIENT[ctx.op], y, dy, mask, lengths, **known)
-        return dx if to_x else None, dmask if to_mask else None, None, None, None
+        if to_bias:
+            known["dbias_type"] = "same"
+        dx, dmask, dbias = _gradient(_GRADIENT[ctx.op], y, dy, mask, lengths, bias, **known)
+        return (
+            dx if to_x else None,
+            dmask if to_mask else None,
+            None,
+            dbias if to_bias else None,
+            None,
+            None,
+        )
 
 
 class SimpleSoftmax(Function):
@@ -192,9 +202,9 @@ class SoftmaxDropout(Function):
     """Gives (y, softmax(x)): the second derivative comes by the probabilities too."""
 
     @staticmethod
-    def forward(ctx, x, mask, lengths, seed_tensor, softmax, dropout, types):
+    def forward(ctx, x, mask, lengths, seed_tensor, bias, softmax, dropout, types):
         y, p, kept = RAW["softmax_dropout"](
-            x, mask, lengths, seed_tensor, **softmax, **dropout, **types
+            x, mask, lengths, seed_tensor, bias, **softmax, **dropout, **types
         )
         ctx.softmax = {n: v for n, v in softmax.items() if n not in _outputs.CAUSAL}
         if p.dtype != x.dtype:
@@ -224,7 +234,7 @@ class SoftmaxDropout(Function):
         if dp is not None:
             more = _gradient("softmax_grad", p, dp, **ctx.softmax)[0]
             dx = more if dx is None else dx + more
-        return dx, None, None, None, None, None, None
+        return dx, *(None,) * 7
 
 
 def _gradient(op, *args, **kwargs):

@@ -43,11 +43,11 @@ def cast(x, dtype):
     return x.to(dtype), "same"
 
 
-def run(op, x, dim, dtype, mask, lengths, attributes):
+def run(op, x, dim, dtype, mask, lengths, bias, attributes):
     if not isinstance(x, Tensor):
         raise TypeError(f"{op}(): argument 'input' must be Tensor, not {type(x).__name__}")
     if sharding.is_sharded(x):
-        return sharding.softmax(op, x, dim, dtype, mask, lengths, attributes)
+        return sharding.softmax(op, x, dim, dtype, mask, lengths, bias, attributes)
     check_dim(x, dim)
     if dim != -1:
         attributes["axis"] = dim
@@ -56,14 +56,16 @@ def run(op, x, dim, dtype, mask, lengths, attributes):
         if out_type != "same":
             attributes["out_type"] = out_type
     if x.dim() == 0:  # PyTorch takes a scalar for a row of one
-        return run(op, x.reshape(1), 0, dtype, mask, lengths, attributes).reshape(())
+        return run(op, x.reshape(1), 0, dtype, mask, lengths, bias, attributes).reshape(())
     if mask is not None:
         mask = mask_for(x, mask)
-    if not _eager.is_plain(x, mask, lengths):
-        return _autograd.call(op, x, mask, lengths, **attributes)
-    if _eager.wants_gradient(x, mask):
-        return _eager.apply_softmax(x, mask, lengths, op, attributes)
-    return _eager.RAW[op](x, mask, lengths, **attributes)
+    if bias is not None:
+        bias = mask_for(x, bias)
+    if not _eager.is_plain(x, mask, lengths, bias):
+        return _autograd.call(op, x, mask, lengths, bias, **attributes)
+    if _eager.wants_gradient(x, mask, bias):
+        return _eager.apply_softmax(x, mask, lengths, bias, op, attributes)
+    return _eager.RAW[op](x, mask, lengths, bias, **attributes)
 
 
 def run_simple(op, x, dim):
@@ -100,6 +102,7 @@ def softmax(
     *,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -109,13 +112,13 @@ def softmax(
     cast to it first; None: it is not. Returns the shape of input. docs/operators/softmax.md"""
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("softmax", input.dim(), _stacklevel)
-    others = dtype is None and mask is None and lengths is None and not causal and not causal_offset
-    if others and scale == 1.0 and masked_rows == "nan":
+    others = dtype is None and mask is None and lengths is None and bias is None
+    if others and not causal and not causal_offset and scale == 1.0 and masked_rows == "nan":
         y = run_simple("softmax", input, dim)
         if y is not None:
             return y
     attributes = row_masks(scale, causal, causal_offset, masked_rows)
-    return run("softmax", input, dim, dtype, mask, lengths, attributes)
+    return run("softmax", input, dim, dtype, mask, lengths, bias, attributes)
 
 
 def log_softmax(
@@ -126,6 +129,7 @@ def log_softmax(
     *,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -135,13 +139,13 @@ def log_softmax(
     softmax. Returns the shape of input. docs/operators/log_softmax.md"""
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("log_softmax", input.dim(), _stacklevel)
-    others = dtype is None and mask is None and lengths is None and not causal and not causal_offset
-    if others and scale == 1.0 and masked_rows == "nan":
+    others = dtype is None and mask is None and lengths is None and bias is None
+    if others and not causal and not causal_offset and scale == 1.0 and masked_rows == "nan":
         y = run_simple("log_softmax", input, dim)
         if y is not None:
             return y
     attributes = row_masks(scale, causal, causal_offset, masked_rows)
-    return run("log_softmax", input, dim, dtype, mask, lengths, attributes)
+    return run("log_softmax", input, dim, dtype, mask, lengths, bias, attributes)
 
 
 def softmin(input, dim=None, _stacklevel=3, dtype=None):

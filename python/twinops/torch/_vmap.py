@@ -16,6 +16,14 @@ def _first(x, dim, size):
     return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
 
 
+def _over_rows(mask, dim, size, rank):
+    """A mask or a bias, with the batch before as many dimensions as rows have."""
+    if dim is None:
+        return mask
+    mask = mask.movedim(dim, 0)
+    return mask.reshape(size, *[1] * (rank + 1 - mask.dim()), *mask.shape[1:])
+
+
 def _one_by_one(op):
     overload = getattr(ops, op).default
 
@@ -35,10 +43,10 @@ def _one_by_one(op):
 def _as_rows(op):
     overload = getattr(ops, op).default
     one_by_one = _one_by_one(op)
-    count = 2 if op.endswith("_grad") else 1  # tensors of x's shape, before mask and lengths
+    count = 2 if op.endswith("_grad") else 1  # tensors of x's shape, before mask, lengths and bias
 
     def rule(info, in_dims, *args, **attributes):
-        if attributes.get("dmask_type"):  # a sum over the rows of one
+        if attributes.get("dmask_type") or attributes.get("dbias_type"):  # a sum over the rows of one
             return one_by_one(info, in_dims, *args, **attributes)
         size = info.batch_size
         tensors = [_first(x, d, size) for x, d in zip(args[:count], in_dims)]
@@ -47,18 +55,15 @@ def _as_rows(op):
         if not -rank <= axis < rank:
             return one_by_one(info, in_dims, *args, **attributes)  # whose refusal is of what was given
         attributes["axis"] = axis if axis < 0 else axis - rank
-        rest = dict(zip(("mask", "lengths"), zip(args[count:], in_dims[count:])))
-        mask, dim = rest.get("mask", (None, None))
-        if dim is not None:
-            mask = mask.movedim(dim, 0)
-            mask = mask.reshape(size, *[1] * (rank + 1 - mask.dim()), *mask.shape[1:])
-        lengths, dim = rest.get("lengths", (None, None))
+        given = zip(args[count:], in_dims[count:])
+        (mask, of_mask), (lengths, of_lengths), (bias, of_bias), *_ = *given, *[(None, None)] * 3
         if lengths is not None:
-            lengths = _first(lengths, dim, size)
-        made = overload(*tensors, mask, lengths, **attributes)
+            lengths = _first(lengths, of_lengths, size)
+        masks = (_over_rows(mask, of_mask, size, rank), lengths, _over_rows(bias, of_bias, size, rank))
+        made = overload(*tensors, *masks, **attributes)
         if isinstance(made, torch.Tensor):
             return made, 0
-        return tuple(made), (0, None)  # without the gradient of a mask
+        return tuple(made), (0, *[None] * (len(made) - 1))  # without the gradients of mask and bias
 
     return rule
 

@@ -7,13 +7,15 @@ each operator in docs/operators/ its formula and refusals. What the library refu
 with its message; nothing has been written then. What a function takes beyond PyTorch's arguments is by
 keyword only.
 
-The softmax family takes softmax of v = scale * x + mask:
+The softmax family takes softmax of v = scale * x + mask + bias:
 
 mask: broadcast to the shape of x. bool or uint8: an element that is not 0 is masked out
     (scaled_dot_product_attention means the opposite). Floating: added; -infinity masks out; another
     type than x's or float32 is converted to x's.
 lengths: int32 or int64, in the shape of x's first dimensions, one or more of those before dim: how
     many elements of a row count, from its first on.
+bias: floating, broadcast to the shape of x by itself: numbers that are added beside a mask or lengths, as
+    a floating mask is.
 scale: a finite number, rounded to float32 unless x is float64.
 causal: row i sees columns 0 to i + causal_offset only; for rows along the last dimension.
 masked_rows: what a row gives that is masked out throughout: "nan", as PyTorch, or "zeros".

@@ -58,18 +58,18 @@ def _local(tensor, x):
     return tensor.redistribute(x.device_mesh, x.placements).to_local()
 
 
-def softmax(op, x, dim, dtype, mask, lengths, attributes):
+def softmax(op, x, dim, dtype, mask, lengths, bias, attributes):
     """Rows are taken whole: a tensor that is sharded along `dim` is gathered along it first."""
     from twinops.torch import _softmax
 
-    if mask is not None or lengths is not None:
+    if mask is not None or lengths is not None or bias is not None:
         raise NotImplementedError(
-            f"{op} of a DTensor takes no mask and no lengths: call it on to_local() of each"
+            f"{op} of a DTensor takes no mask, no lengths and no bias: call it on to_local() of each"
         )
     if attributes.get("causal") and any(p.is_shard(x.dim() - 2) for p in x.placements):
         x = _whole_values(x, but=(dim, -2))
     x = _whole_values(x, but=(dim,))
-    local = _softmax.run(op, x.to_local(), dim, dtype, None, None, attributes)
+    local = _softmax.run(op, x.to_local(), dim, dtype, None, None, None, attributes)
     return _like(x, local)
 
 

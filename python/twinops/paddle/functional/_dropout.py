@@ -229,19 +229,21 @@ def softmax_dropout(
     generator=None,
     mask=None,
     lengths=None,
+    bias=None,
     **row_masks,
 ):
     """dropout(softmax(x)), with the bits of the two one after the other: what attention does with its
     scores.
 
-    x, axis, mask, lengths: softmax's, and by keyword also scale, causal, causal_offset, masked_rows.
+    x, axis, mask, lengths, bias: softmax's, and by keyword also scale, causal, causal_offset, masked_rows.
     p, training, mode, generator: dropout's.
 
     Returns a tensor of the shape and type of x. docs/operators/softmax_dropout.md
     """
     inputs = {"x": x, "lengths": lengths, "mask": mask_for("softmax_dropout", x, mask)}
-    wants_gradient = paddle.is_grad_enabled() and not (
-        x.stop_gradient and (mask is None or mask.stop_gradient)
+    inputs["bias"] = mask_for("softmax_dropout", x, bias, "bias")
+    wants_gradient = paddle.is_grad_enabled() and any(
+        t is not None and not t.stop_gradient for t in (x, mask, bias)
     )
     kept = {"probabilities_type": "same" if wants_gradient else "", "dropout_mask_type": "uint32"}
     more, attributes = _random_arguments(x, p, None, training, mode, generator)

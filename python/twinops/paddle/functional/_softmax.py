@@ -6,22 +6,23 @@ from paddle.jit.marker import unified
 from twinops.paddle._plugin import check_tensor, run
 
 
-def mask_for(op, x, mask):
-    """None, or a mask that twinops takes with x: another floating type is converted."""
+def mask_for(op, x, mask, name="mask"):
+    """None, or a mask or a bias that twinops takes with x: another floating type is converted."""
     check_tensor(op, "x", x)
     if mask is None:
         return None
-    check_tensor(op, "mask", mask)
+    check_tensor(op, name, mask)
     wide = x.dtype in (paddle.float16, paddle.bfloat16) and mask.dtype == paddle.float32
     kept = wide or mask.dtype in (x.dtype, paddle.bool, paddle.uint8)
     return mask if kept else mask.astype(x.dtype)
 
 
-def _softmax(op, x, axis, dtype, mask, lengths, **attributes):
+def _softmax(op, x, axis, dtype, mask, lengths, bias, **attributes):
     if dtype is not None:
         check_tensor(op, "x", x)
         x = paddle.cast(x, dtype)
     inputs = {"x": x, "lengths": lengths, "mask": mask_for(op, x, mask)}
+    inputs["bias"] = mask_for(op, x, bias, "bias")
     if x.ndim == 0:  # Paddle takes a tensor without dimensions as a row of one
         inputs["x"] = paddle.reshape(x, [1])
         return run(op, inputs, attributes)[0].reshape([])
@@ -37,6 +38,7 @@ def softmax(
     *,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -50,6 +52,8 @@ def softmax(
         gradient where it asks for one (stop_gradient=False).
     lengths: int32 or int64, in the shape of x's first dimensions, one or more of those before the
         axis: how many elements of a row count, from its first on.
+    bias: numbers that are added beside a mask or lengths, broadcast to the shape of x by itself; converted
+        and with a gradient as a mask of numbers. docs/operators/softmax.md#a-bias-beside-a-mask
     scale: a finite number, rounded to float32 unless x is float64.
     causal: row i sees columns 0 to i + causal_offset only; for axis -1 and two dimensions or more.
     masked_rows: what a row gives that is masked out throughout: "nan", as Paddle, or "zeros".
@@ -57,7 +61,7 @@ def softmax(
     Returns a tensor of the shape and type of x. docs/operators/softmax.md
     """
     masks = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
-    return _softmax("softmax", x, axis, dtype, mask, lengths, masked_rows=masked_rows, **masks)
+    return _softmax("softmax", x, axis, dtype, mask, lengths, bias, masked_rows=masked_rows, **masks)
 
 
 def written_into(x, y):
@@ -88,6 +92,7 @@ def log_softmax(
     *,
     mask=None,
     lengths=None,
+    bias=None,
     scale=1.0,
     causal=False,
     causal_offset=0,
@@ -96,7 +101,7 @@ def log_softmax(
     """paddle.nn.functional.log_softmax: v - log(sum(exp(v))) along `axis`, of v = scale * x + mask.
     The arguments are softmax's. docs/operators/log_softmax.md"""
     masks = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
-    return _softmax("log_softmax", x, axis, dtype, mask, lengths, masked_rows=masked_rows, **masks)
+    return _softmax("log_softmax", x, axis, dtype, mask, lengths, bias, masked_rows=masked_rows, **masks)
 
 
 @unified
