@@ -171,7 +171,8 @@ constexpr PathTable softmax_paths(RowTypes types) {
   return table;
 }
 
-// softmax_grad and log_softmax_grad. Under a mask they go element by element (Alignment::none).
+// softmax_grad and log_softmax_grad. Under a mask they take the kernels of any rows
+// (Alignment::none).
 constexpr PathTable softmax_grad_paths(bool log, RowTypes types) {
   const int bytes = types.bytes(), V = types.vector(), warps = grad_warps(bytes);
   const int of_cluster = kMostBlocksOfRow * warps;

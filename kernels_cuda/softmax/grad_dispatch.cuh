@@ -92,7 +92,7 @@ void launch_grad_warp(const Params& params, Execution& execution) {
               grid_of((params.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, params);
 }
 
-// Any rows under any mask, element by element: slow, but there is one kernel for all.
+// Any rows under any mask, in vectors or element by element: there is one kernel for all.
 template <bool kLog, class In, class Out>
 void launch_general_grad(const SoftmaxGradArguments& a, Execution& execution) {
   using S = ChunkFragment<1, false>;
@@ -180,8 +180,7 @@ void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
                                      static_cast<Out*>(a.dx),
                                      in_axes<kKernelAxes>(a.rows),
                                      static_cast<compute_t<In>>(a.scale)};
-    const Alignment alignment =
-        alignment_of(a.rows, {{a.dx, sizeof(Out)}, {a.y, sizeof(In)}, {a.dy, sizeof(In)}}, kY);
+    const Alignment alignment = grad_alignment(a);
     if (alignment == Alignment::none || !a.mask.is_plain())
       return launch_grad<kLog, Alignment::none>(a, params, execution);
     if constexpr (has_aligned_kernels(kTypeOf<In>, kTypeOf<Out>))

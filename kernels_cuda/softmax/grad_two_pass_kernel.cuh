@@ -17,13 +17,12 @@ struct alignas(16) TwoPassGradSmem {  // followed by the stashed chunks of y and
   F trees[kTwoPassWarps][WarpTree<F>::kLevels];
 };
 
-template <bool kLog, class In, class Out, class S>
-__global__ void __launch_bounds__(kTwoPassWarps* kWarp)
-    grad_two_pass_kernel(const __grid_constant__ GradParamsOf<In, Out, S> params,
-                         const TwoPassPlan plan) {
+template <bool kLog, class In, class S, class Params>
+__device__ __forceinline__ void grad_two_pass_rows(const Params& params, const TwoPassPlan& plan,
+                                                   unsigned char* smem) {
   using F = compute_t<In>;
   constexpr int V = S::kVector, R = S::kElements / V;
-  TWINOPS_DYNAMIC_SHARED(smem);
+  constexpr bool kMasked = kTakesAnyRows<Params>;
   auto& shared = *reinterpret_cast<TwoPassGradSmem<F>*>(smem);
   F* const sums = shared.of_units;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
@@ -37,7 +36,7 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
   cluster_barrier(plan.blocks);  // no block's memory is written before the block runs
   for (std::int64_t r = blockIdx.x / plan.blocks; r < params.rows.rows; r += row_step) {
     const auto starts = row_starts(params.rows.outer, r);
-    GradFragment<In, S> of_lane;
+    GradFragment<In, S, kMasked> of_lane;
     const auto at = [&](int k, std::int64_t c) { return starts.of[k] + c * kFoldChunk * step[k]; };
     const auto fragment_of = [&](std::int64_t c) {
       return S(params.y + at(kY, c),
@@ -80,7 +79,7 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
             of_lane.y[i] = mine[((seen * R + i) * 2 + 0) * kWarp];
             of_lane.dy[i] = mine[((seen * R + i) * 2 + 1) * kWarp];
           }
-          if constexpr (V == 1) of_lane.read_mask(params, fragment_of(c), starts, c * kFoldChunk);
+          if constexpr (kMasked) of_lane.read_mask(params, fragment_of(c), starts, c * kFoldChunk);
         } else {
           load_chunk(c);
         }
@@ -90,6 +89,17 @@ __global__ void __launch_bounds__(kTwoPassWarps* kWarp)
     }
     cluster_barrier(plan.blocks);  // before the next row's sums arrive
   }
+}
+
+template <bool kLog, class In, class Out, class S>
+__global__ void __launch_bounds__(kTwoPassWarps* kWarp)
+    grad_two_pass_kernel(const __grid_constant__ GradParamsOf<In, Out, S> params,
+                         const TwoPassPlan plan) {
+  TWINOPS_DYNAMIC_SHARED(smem);
+  if constexpr (S::kVector == 1)
+    if (params.in_vectors)
+      return grad_two_pass_rows<kLog, In, ChunkFragment<16 / sizeof(In), true>>(params, plan, smem);
+  grad_two_pass_rows<kLog, In, S>(params, plan, smem);
 }
 
 }  // namespace twinops

@@ -5,6 +5,7 @@
 #include "kernels_cuda/rows/fold.cuh"
 #include "kernels_cuda/rows/lane_io.cuh"
 #include "kernels_cuda/rows/offsets.cuh"
+#include "kernels_cuda/softmax/grad_mask.cuh"
 #include "kernels_cuda/softmax/split_axes.cuh"
 #include "numerics/softmax.hpp"
 #include "operators/softmax_grad.hpp"
@@ -43,7 +44,7 @@ inline SoftmaxGradArguments part_of(SoftmaxGradArguments a, int axis, std::int64
   return a;
 }
 
-// What kernels of elements one by one take: any rows, under any mask.
+// What the kernels of any rows, under any mask, take.
 template <class In, class Out>
 struct MaskedGradParams {
   const In* y;
@@ -55,8 +56,15 @@ struct MaskedGradParams {
   } rows;
   RowMask mask;
   compute_t<In> scale;
+  bool in_vectors;  // rows move in vectors, but not their mask; else element by element
 };
 inline constexpr int kGradMask = 3;
+
+// Where the rows of dx, y and dy can move in vectors of 16 bytes of y.
+inline Alignment grad_alignment(const SoftmaxGradArguments& a) {
+  const std::size_t in = size_of(a.types.in);
+  return alignment_of(a.rows, {{a.dx, size_of(a.types.out)}, {a.y, in}, {a.dy, in}}, kY);
+}
 
 template <class In, class Out>
 MaskedGradParams<In, Out> masked_grad_params(const SoftmaxGradArguments& a) {
@@ -65,7 +73,8 @@ MaskedGradParams<In, Out> masked_grad_params(const SoftmaxGradArguments& a) {
                                    static_cast<Out*>(a.dx),
                                    {a.rows.rows, a.rows.length, {}, {}},
                                    a.mask,
-                                   static_cast<compute_t<In>>(a.scale)};
+                                   static_cast<compute_t<In>>(a.scale),
+                                   grad_alignment(a) != Alignment::none};
   std::copy_n(a.rows.step, 3, params.rows.step);
   auto& outer = params.rows.outer;
   outer.rank = a.rows.outer.rank;
@@ -76,10 +85,14 @@ MaskedGradParams<In, Out> masked_grad_params(const SoftmaxGradArguments& a) {
   return params;
 }
 
-// The parameters of kernels whose lanes hold fragments S.
+// The parameters of kernels of fragments S; those of elements one by one take any rows.
 template <class In, class Out, class S>
 using GradParamsOf =
     std::conditional_t<S::kVector == 1, MaskedGradParams<In, Out>, GradParams<In, Out>>;
+template <class Params>
+inline constexpr bool kTakesAnyRows = false;
+template <class In, class Out>
+inline constexpr bool kTakesAnyRows<MaskedGradParams<In, Out>> = true;
 
 // Not inlined: it is rare, and would be most of a kernel's code.
 template <class In, class F>
@@ -128,13 +141,12 @@ __device__ __forceinline__ F join_sums(const F* sums, int count) {
 
 // A lane's fragment of a chunk of y and dy, as they are stored in memory; 0 beyond the row, and
 // where an element is masked out.
-template <class In, class S>
+template <class In, class S, bool kMasked = false>
 struct GradFragment {
   using F = compute_t<In>;
   static constexpr int V = S::kVector, R = S::kElements / V;
   Vector<In, V> y[R], dy[R];
-  std::uint32_t counts = ~std::uint32_t{0};  // of elements one by one: a bit for each that counts
-  static_assert(V > 1 || R <= 32);
+  std::uint32_t counts = ~std::uint32_t{0};  // a bit for each element that is not masked out
 
   __device__ __forceinline__ void load(const S& fragment, const In* y_at, std::int64_t y_step,
                                        const In* dy_at, std::int64_t dy_step) {
@@ -155,16 +167,12 @@ struct GradFragment {
     const RowMask& mask = params.mask;
     if (mask.is_plain()) return;
     const std::int64_t columns = mask.columns(starts.of + kGradMask, params.rows.length) - begin;
-    const std::int64_t at = starts.of[kGradMask + RowMask::kMask] + begin * mask.step;
-    counts = 0;
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const int j = fragment.element(r, 0);
-      if (j < columns && fragment.whole(r) && mask.lets_count(at + j * mask.step))
-        counts |= 1u << r;
-    }
+    const int left = fragment.left();
+    const int used = columns < left ? static_cast<int>(max(columns, std::int64_t{0})) : left;
+    counts = counting_elements(fragment, mask,
+                               starts.of[kGradMask + RowMask::kMask] + begin * mask.step, used);
   }
-  // Loads a chunk of a row, with its mask where elements come one by one.
+  // Loads a chunk of a row, under its mask.
   template <class Params, int N>
   __device__ __forceinline__ void load_chunk(const Params& params, const S& fragment,
                                              const RowStarts<N>& starts, std::int64_t begin) {
@@ -173,6 +181,14 @@ struct GradFragment {
     const In* const dy_at = params.dy + (starts.of[kDy] + begin * step[kDy]);
     if constexpr (V > 1) {
       load(fragment, y_at, step[kY], dy_at, step[kDy]);
+      if constexpr (kMasked) {
+        read_mask(params, fragment, starts, begin);
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+          keep_elements(counts >> r * V, y[r]);
+          keep_elements(counts >> r * V, dy[r]);
+        }
+      }
     } else {
       read_mask(params, fragment, starts, begin);
 #pragma unroll
@@ -219,8 +235,10 @@ struct GradFragment {
     const auto store_by = [&](auto&& grad_of) {
       fragment.template store<false, kInOrder, kRecompute>(at, step, [&](int r, F(&dx)[V]) {
         each(r, [&](int e, F y, F dy) { dx[e] = grad_of(y, dy); });
-        if constexpr (V == 1)
-          if ((counts >> r & 1) == 0) dx[0] = F(0);
+        if constexpr (kMasked)
+#pragma unroll
+          for (int e = 0; e < V; ++e)
+            if ((counts >> (r * V + e) & 1) == 0) dx[e] = F(0);
       });
     };
     const auto whole = [&](F y, F dy) { return softmax_grad<kLog, In, F>(y, dy, sum, scale); };
