@@ -22,13 +22,14 @@ void read_dropped(const GradSource& source, std::int64_t row, const void* from, 
                   int n, void* to) {
   const auto& dropped_dy = static_cast<const DroppedDy&>(source);
   const SoftmaxDropoutGradArguments& a = dropped_dy.a;
-  const RowView<const In, Isa> dy{static_cast<const In*>(from),
-                                  a.softmax.rows.step[SoftmaxGradArguments::kDy]};
   In* const buffer = static_cast<In*>(to);
+  const RowView<const In, Isa> row_of_dy{static_cast<const In*>(from),
+                                         a.softmax.rows.step[SoftmaxGradArguments::kDy]};
+  const RowView<const In, Isa> dy{dense_run(row_of_dy, first, n, buffer), 1};
   std::uint64_t kept[kFoldChunk / kStep] = {};
   const V scale(static_cast<compute_t<In>>(a.dropout.scale));
   dropped_dy.kept.read(row_offsets(a.outer, row).of[0] + first * a.step, a.step, n, kept);
-  read_chunk(dy, first, n, In{}, [&](int j, V v) TWINOPS_INLINE_BODY {
+  read_chunk(dy, 0, n, In{}, [&](int j, V v) TWINOPS_INLINE_BODY {
     dropped<Isa, In>(kept, j, v, scale, buffer + j);
   });
 }

@@ -179,7 +179,11 @@ class SoftmaxRows {
   // Whether it was one, and is written.
   TWINOPS_INLINE bool is_plain_short_row(const Row& row) const {
     const int n = static_cast<int>(row.x.length);
-    if (dense_) return steps_.plain_short_row(row.x.x, n, row.out, cold_);
+    return dense_ ? steps_.plain_short_row(row.x.x, n, row.out, cold_)
+                  : is_plain_short_row_by_way_of_buffer(row, n);
+  }
+  // Not inlined, so that its stack is free again before another kind of row is tried.
+  [[gnu::noinline]] bool is_plain_short_row_by_way_of_buffer(const Row& row, int n) const {
     alignas(64) unsigned char results[kFoldChunk * sizeof(F)];
     if (!steps_.plain_short_row(row.x.x, n, results, false)) return false;
     put(row, 0, n, results);
