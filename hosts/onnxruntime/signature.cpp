@@ -41,12 +41,6 @@ constexpr Rule kRules[] = {
     {"check_finite_and_unscale", "found_inf", "scale", Output::Shape::same, kBool, nullptr},
     {"philox_words", "words", nullptr, Output::Shape::same, kUint32, nullptr},
     {"uniform", "out", nullptr, Output::Shape::same, kFloat, nullptr},
-    {"softmax_grad", "dmask", "mask", Output::Shape::same, kUndefined, nullptr},
-    {"log_softmax_grad", "dmask", "mask", Output::Shape::same, kUndefined, nullptr},
-    {"softmax_dropout_grad", "dmask", "mask", Output::Shape::same, kUndefined, nullptr},
-    {"softmax_grad", "dbias", "bias", Output::Shape::same, kUndefined, nullptr},
-    {"log_softmax_grad", "dbias", "bias", Output::Shape::same, kUndefined, nullptr},
-    {"softmax_dropout_grad", "dbias", "bias", Output::Shape::same, kUndefined, nullptr},
     {"bias_dropout_residual_grad", "dbias", nullptr, Output::Shape::last, kUndefined, nullptr},
     {"random_projection", "y", nullptr, Output::Shape::resized, kUndefined, "k"},
     {"random_projection_grad", "dx", nullptr, Output::Shape::resized, kUndefined, "columns"},
@@ -60,7 +54,7 @@ bool takes(const twinops_argument_info& info, ElementType type) {
 }
 
 // The input that an output is like where no rule says: a list of its list, a state of what it was,
-// else the gradient dy, else the first.
+// the gradient of an input ("dbias") of that input, else the gradient dy, else the first.
 size_t find_like(const Signature& s, const twinops_argument_info& output) {
   const std::string_view name = output.name;
   const auto last = s.inputs.size() - 1;
@@ -69,6 +63,8 @@ size_t find_like(const Signature& s, const twinops_argument_info& output) {
     if (const size_t i = s.find_input(std::string(name.substr(0, name.size() - 4)).c_str());
         i <= last)
       return i;
+  if (name.starts_with('d'))
+    if (const size_t i = s.find_input(output.name + 1); i <= last) return i;
   const size_t dy = s.find_input("dy");
   return dy <= last ? dy : 0;
 }

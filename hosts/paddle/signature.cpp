@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 namespace twinops::paddle_host {
@@ -22,12 +23,6 @@ constexpr Rule kRules[] = {
     {"check_finite_and_unscale", "found_inf", Output::Shape::one_element, "scale", kBool, nullptr},
     {"philox_words", "words", Output::Shape::like_input, "like", {kDLUInt, 32, 1}, nullptr},
     {"uniform", "out", Output::Shape::like_input, "like", {kDLFloat, 32, 1}, nullptr},
-    {"softmax_grad", "dmask", Output::Shape::like_input, "mask", {}, nullptr},
-    {"log_softmax_grad", "dmask", Output::Shape::like_input, "mask", {}, nullptr},
-    {"softmax_dropout_grad", "dmask", Output::Shape::like_input, "mask", {}, nullptr},
-    {"softmax_grad", "dbias", Output::Shape::like_input, "bias", {}, nullptr},
-    {"log_softmax_grad", "dbias", Output::Shape::like_input, "bias", {}, nullptr},
-    {"softmax_dropout_grad", "dbias", Output::Shape::like_input, "bias", {}, nullptr},
     {"bias_dropout_residual_grad", "dbias", Output::Shape::sums_or_copy, "bias", {}, nullptr},
     {"random_projection", "y", Output::Shape::last_dimension, "x", {}, "k"},
     {"random_projection_grad", "dx", Output::Shape::like_input, "x", {}, nullptr},
@@ -44,11 +39,15 @@ constexpr PassedOn kPassedOn[] = {{"bias_dropout_residual", "residual"}};
 
 bool equal(const char* a, const char* b) { return std::strcmp(a, b) == 0; }
 
-const Rule* find_rule(const Signature& s, const twinops_argument_info& output) {
-  const Rule* found = std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& rule) {
-    return equal(rule.op, s.info->name) && equal(rule.output, output.name);
-  });
-  return found == std::end(kRules) ? nullptr : found;
+std::optional<Rule> find_rule(const Signature& s, const twinops_argument_info& output) {
+  for (const Rule& rule : kRules)
+    if (equal(rule.op, s.info->name) && equal(rule.output, output.name)) return rule;
+  // The gradient of an input, "dbias" of "bias", is like that input.
+  const char* const input = output.name + 1;
+  for (size_t i = 0; output.name[0] == 'd' && i < s.info->argument_count; ++i)
+    if (s.info->arguments[i]->is_output == 0 && equal(s.info->arguments[i]->name, input))
+      return Rule{s.info->name, output.name, Output::Shape::like_input, input, {}, nullptr};
+  return std::nullopt;
 }
 
 int add_attribute(Signature& s, const std::string& name, twinops_attribute_kind kind) {
@@ -92,7 +91,7 @@ Output forward_output(Signature& s, const twinops_argument_info& argument) {
   Output output{argument.name, &argument, argument.is_list != 0};
   output.in_place_of = in_place_of(s, argument);
   output.like = first_tensor(s);
-  if (const Rule* rule = find_rule(s, argument)) {
+  if (const auto rule = find_rule(s, argument)) {
     apply(*rule, s, output);
   } else if (argument.is_required == 0) {
     output.type_attribute = add_attribute(s, output.name + "_type", TWINOPS_STRING);
@@ -132,7 +131,7 @@ void add_gradient(Signature& s, const Signature& forward, const twinops_argument
   const Input& input = forward.inputs[source];
   Output output{input.name, &argument, input.list, true};
   output.like = first_tensor(s);
-  if (const Rule* rule = find_rule(s, argument)) {
+  if (const auto rule = find_rule(s, argument)) {
     // What it is like must come along, if only for its shape.
     if (s.find_input(rule->like) < 0) {
       s.inputs.push_back(forward.inputs[forward.find_input(rule->like)]);

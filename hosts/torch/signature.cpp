@@ -28,12 +28,6 @@ constexpr Rule kRules[] = {
     {"softmax_grad", "dx", "dy", kLike, kSame, nullptr, true},
     {"log_softmax_grad", "dx", "dy", kLike, kSame, nullptr, true},
     {"softmax_dropout_grad", "dx", "dy", kLike, kSame, nullptr, true},
-    {"softmax_grad", "dmask", "mask", kDense, kSame, nullptr, false},
-    {"log_softmax_grad", "dmask", "mask", kDense, kSame, nullptr, false},
-    {"softmax_dropout_grad", "dmask", "mask", kDense, kSame, nullptr, false},
-    {"softmax_grad", "dbias", "bias", kDense, kSame, nullptr, false},
-    {"log_softmax_grad", "dbias", "bias", kDense, kSame, nullptr, false},
-    {"softmax_dropout_grad", "dbias", "bias", kDense, kSame, nullptr, false},
     {"bias_dropout_residual_grad", "dbias", "dy", kRow, kSame, nullptr, true},
     {"philox_words", "words", "like", kLike, {kDLUInt, 32, 1}, nullptr, false},
     {"uniform", "out", "like", kLike, {kDLFloat, 32, 1}, nullptr, false},
@@ -85,10 +79,10 @@ int add_attribute(Signature& s, const std::string& name, twinops_attribute_kind 
   return static_cast<int>(s.attributes.size()) - 1;
 }
 
-int find_operand(const Signature& s, std::string_view name) {
+int find_operand(const Signature& s, std::string_view name, int otherwise = 0) {
   for (size_t i = 0; i < s.operands.size(); ++i)
     if (s.operands[i].name == name) return static_cast<int>(i);
-  return 0;
+  return otherwise;
 }
 
 Result result_of(Signature& s, const twinops_argument_info& output) {
@@ -101,6 +95,10 @@ Result result_of(Signature& s, const twinops_argument_info& output) {
     result.shape = rule->shape;
     result.type = rule->type;
     if (rule->size != nullptr) result.size_attribute = add_attribute(s, rule->size, TWINOPS_INT);
+  } else if (const int input = find_operand(s, output.name + 1, -1);
+             output.name[0] == 'd' && input >= 0) {  // the gradient of an input: "dbias" of "bias"
+    result.like = input;
+    result.shape = kDense;
   }
   if (result.is_optional() || (rule != std::end(kRules) && rule->typed))
     result.type_attribute = add_attribute(s, std::string(output.name) + "_type", TWINOPS_STRING);

@@ -22,11 +22,6 @@ _RULES = {
     ("softmax_grad", "dx"): {"typed": True},
     ("log_softmax_grad", "dx"): {"typed": True},
     ("softmax_dropout_grad", "dx"): {"typed": True},
-    **{
-        (f"{op}_grad", f"d{name}"): {"like": name, "on_demand": True}
-        for op in ("softmax", "log_softmax", "softmax_dropout")
-        for name in ("mask", "bias")
-    },
     ("random_projection", "y"): {"shape": "resized", "size": "k"},
     ("random_projection_grad", "dx"): {"shape": "resized", "size": "columns"},
 }
@@ -105,6 +100,14 @@ def _like(op, output):
     return before if before != output.name and before in tensors else first
 
 
+def _gradient(op, output):
+    """The gradient of an input of the same operator, "dbias" of "bias", is like that input."""
+    like = output.name[1:]
+    if output.name[0] != "d" or like not in (a.name for a in op.inputs):
+        return {}
+    return {"like": like, "on_demand": True}
+
+
 @functools.cache
 def outputs(name):
     """The outputs of the operator `name`, in the table's order."""
@@ -115,7 +118,7 @@ def outputs(name):
             a.is_list,
             a.is_required,
             a.types,
-            **{"like": _like(op, a), **_RULES.get((name, a.name), {})},
+            **{"like": _like(op, a), **_gradient(op, a), **_RULES.get((name, a.name), {})},
         )
         for a in op.outputs
     )
