@@ -8,7 +8,7 @@
 #include "registry/rows.hpp"
 
 #if defined(TWINOPS_HAS_CUDA)
-#include "kernels_cuda/device.hpp"
+#include "kernels_cuda/runtime/device.hpp"
 #endif
 
 namespace twinops {

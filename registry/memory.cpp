@@ -6,7 +6,7 @@
 #include "operators/error.hpp"
 
 #if defined(TWINOPS_HAS_CUDA)
-#include "kernels_cuda/device.hpp"
+#include "kernels_cuda/runtime/device.hpp"
 #else
 namespace twinops {
 namespace {

@@ -27,7 +27,7 @@ const std::map<std::string, Names> kMayInclude = {
     // Of the kernels the registry sees the signatures, and what the machine has.
     {"registry",
      {"registry", "operators", "numerics", "twinops", "kernels_cpu/kernel.hpp",
-      "kernels_cpu/isa_list.hpp", "kernels_cuda/kernel.hpp", "kernels_cuda/device.hpp"}},
+      "kernels_cpu/isa_list.hpp", "kernels_cuda/kernel.hpp", "kernels_cuda/runtime/device.hpp"}},
     {"hosts", {"hosts", "twinops"}},
     // Conversions and Philox make values, without a word of how an operator computes. `explain`
     // prints the tables by which kernels are launched.
@@ -43,10 +43,11 @@ const std::map<std::string, Names> kMayInclude = {
 // are the headers at its top ("rows" stands for kernels_cuda/rows or kernels_cpu/rows).
 const std::map<std::string, Names> kMayIncludeInside = {
     {"kernels_cuda/common", {}},
-    {"kernels_cuda/rows", {"common"}},
+    {"kernels_cuda/runtime", {"common"}},
+    {"kernels_cuda/rows", {"common", "runtime"}},
     {"kernels_cuda/strided_rows", {"common", "rows"}},
     {"kernels_cuda/random", {"common"}},
-    {"kernels_cuda/dropout", {"common", "random"}},
+    {"kernels_cuda/dropout", {"common", "runtime", "random"}},
     {"kernels_cuda/loss_scaling", {"common"}},
     {"kernels_cuda/softmax", {"common", "rows", "strided_rows", "random", "dropout"}},
     {"kernels_cpu/isa", {}},
@@ -227,7 +228,8 @@ TEST(Rooms, TheCheckFindsWrongArrows) {
                   "#include \"kernels_cuda/dropout/contiguous_octet.cuh\"\n"),
             1u);
   EXPECT_EQ(count("kernels_cuda/surprise/a.cuh", "#include \"kernels_cuda/rows/fold.cuh\"\n"), 1u);
-  EXPECT_EQ(count("kernels_cuda/device.cu", "#include \"kernels_cuda/rows/fold.cuh\"\n"), 1u);
+  EXPECT_EQ(count("kernels_cuda/runtime/device.cu", "#include \"kernels_cuda/rows/fold.cuh\"\n"),
+            1u);
   EXPECT_EQ(count("kernels_cpu/isa/a.hpp", "#include \"kernels_cpu/simd/vec.hpp\"\n"), 1u);
   EXPECT_EQ(count("surprise/a.cpp", "#include \"numerics/philox.hpp\"\n"), 1u);
 }

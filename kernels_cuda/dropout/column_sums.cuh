@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "kernels_cuda/common/launch.cuh"
-#include "kernels_cuda/device.hpp"
+#include "kernels_cuda/runtime/device.hpp"
 #include "numerics/fold.hpp"
 #include "operators/bias_dropout_residual_grad.hpp"
 #include "operators/execution.hpp"

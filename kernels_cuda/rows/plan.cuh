@@ -6,11 +6,11 @@
 #include <initializer_list>
 #include <limits>
 
-#include "kernels_cuda/device.hpp"
 #include "kernels_cuda/rows/cluster_launch.cuh"
 #include "kernels_cuda/rows/cluster_scope.cuh"
 #include "kernels_cuda/rows/lane_io.cuh"
 #include "kernels_cuda/rows/tile_scheduler.cuh"
+#include "kernels_cuda/runtime/device.hpp"
 #include "operators/softmax_rows.hpp"
 
 namespace twinops {

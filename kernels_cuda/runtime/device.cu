@@ -1,5 +1,5 @@
 #include "kernels_cuda/common/launch.cuh"
-#include "kernels_cuda/device.hpp"
+#include "kernels_cuda/runtime/device.hpp"
 #include "operators/made_once.hpp"
 
 namespace twinops {

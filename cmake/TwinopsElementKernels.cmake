@@ -2,7 +2,7 @@
 set(TWINOPS_ELEMENT_KERNELS "")
 foreach(source IN ITEMS
     log_softmax log_softmax_grad softmax softmax_grad softmax_grad_strided softmax_strided)
-  list(APPEND TWINOPS_ELEMENT_KERNELS ${CMAKE_CURRENT_LIST_DIR}/softmax/${source}.cu)
+  list(APPEND TWINOPS_ELEMENT_KERNELS ${PROJECT_SOURCE_DIR}/kernels_cuda/softmax/${source}.cu)
 endforeach()
 
 # twinops_element_kernels(<target>): compiles them into objects <target>_<type>, which are part of <target>.
