@@ -132,7 +132,7 @@ def make(build, mutant, folder):
     for number, name in enumerate(objects):
         made = folder / f"{number}.o"
         command = build.command(name, name)
-        command = command.replace(f"-o {name}", f"-o {made}").replace(" -Werror", "")
+        command = re.sub(r" -Werror(=\S+)?(?=\s|$)", "", command.replace(f"-o {name}", f"-o {made}"))
         command = re.sub(r"-M[DTF] ?\S*( \S+\.o(\.d)?)?", "", command)
         command = command.replace(str(SOURCE / mutant["file"]), str(copy))
         command = re.sub(r"(\sc?\S*(?:c\+\+|g\+\+|clang\+\+|cc)\S*)", rf"\1 -I{overlay}", command, count=1) \
