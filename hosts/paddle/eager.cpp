@@ -1,7 +1,7 @@
 // Eager calls from Python, past Paddle's custom operators: those copy the descriptions of every
 // registered operator at each call, which takes several times as long as a small softmax.
-// python/twinops/paddle/eager.py calls these functions through ctypes, with the interpreter's lock
-// held; autograd is added there.
+// python/twinops/paddle/_eager.py asks for an operator's function through ctypes, once; autograd is
+// added there. All of them are called with the interpreter's lock held.
 #include <paddle/phi/api/profiler/event_tracing.h>
 
 #include <algorithm>
@@ -224,6 +224,29 @@ PyObject* guarded(F&& f) {
   return nullptr;
 }
 
+// The function of Python that is an operator; `self` holds its signature.
+PyObject* call_function(PyObject* self, PyObject* const* arguments, ssize_t count) {
+  return guarded([&] {
+    if (count != 2) throw TypeError("expected a dict of inputs and a dict of attributes");
+    return call(*static_cast<const Signature*>(PyLong_AsVoidPtr(self)), arguments[0], arguments[1]);
+  });
+}
+
+PyObject* link_function(PyObject*, PyObject* const* arguments, ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    if (count != 2) throw TypeError("expected a tensor, and a tensor or None");
+    Tensor link;
+    if (arguments[1] != &_Py_NoneStruct)
+      link = one_element_like(::paddle::pybind::CastPyArg2Tensor(arguments[1], 0));
+    const Tensor& tensor = ::paddle::pybind::CastPyArg2Tensor(arguments[0], 0);
+    link.set_autograd_meta(const_cast<Tensor&>(tensor).mutable_autograd_meta());
+    return ::paddle::pybind::ToPyObject(link, false);
+  });
+}
+
+PyMethodDef call_method{"call", &call_function, METH_FASTCALL, nullptr};
+PyMethodDef link_method{"link", &link_function, METH_FASTCALL, nullptr};
+
 }  // namespace
 }  // namespace twinops::paddle_host
 
@@ -246,24 +269,19 @@ TWINOPS_PADDLE_API const char* twinops_paddle_names(const void* signature) {
   return static_cast<const twinops::paddle_host::Signature*>(signature)->names.c_str();
 }
 
-// Runs it on two dicts: name -> tensor, list of tensors or None, and name -> value. Returns a list
-// of its outputs, or NULL with an exception set.
-TWINOPS_PADDLE_API PyObject* twinops_paddle_call(const void* signature, PyObject* inputs,
-                                                 PyObject* attributes) {
+// The operator as a function of two dicts: name -> tensor, list of tensors or None, and name ->
+// value. It returns a list of the outputs.
+TWINOPS_PADDLE_API PyObject* twinops_paddle_function(void* signature) {
   using namespace twinops::paddle_host;
-  return guarded(
-      [&] { return call(*static_cast<const Signature*>(signature), inputs, attributes); });
+  return guarded([&] {
+    const Owned self(checked(PyLong_FromVoidPtr(signature)));
+    return PyCFunction_NewEx(&call_method, self.get(), nullptr);
+  });
 }
 
-// A tensor that stands in autograd where `tensor` does, and holds no memory of it. With `like` it
-// has that one's shape and type, over a single element; without, it is only to be kept.
-TWINOPS_PADDLE_API PyObject* twinops_paddle_link(PyObject* tensor, PyObject* like) {
-  using namespace twinops::paddle_host;
-  return guarded([&]() -> PyObject* {
-    ::paddle::Tensor link;
-    if (like != &_Py_NoneStruct)
-      link = one_element_like(::paddle::pybind::CastPyArg2Tensor(like, 0));
-    link.set_autograd_meta(::paddle::pybind::CastPyArg2Tensor(tensor, 0).mutable_autograd_meta());
-    return ::paddle::pybind::ToPyObject(link, false);
-  });
+// A function link(tensor, like): a tensor that stands in autograd where `tensor` does, and holds no
+// memory of it. If `like` is a tensor it has that one's shape and type, over a single element; if
+// it is None it is only to be kept.
+TWINOPS_PADDLE_API PyObject* twinops_paddle_link() {
+  return PyCFunction_NewEx(&twinops::paddle_host::link_method, nullptr, nullptr);
 }

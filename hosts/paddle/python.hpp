@@ -12,6 +12,17 @@ struct _object;
 extern _object _Py_NoneStruct;
 extern _object *PyExc_TypeError, *PyExc_ValueError, *PyExc_NotImplementedError;
 extern _object *PyExc_MemoryError, *PyExc_RuntimeError;
+// What a function written in C is to Python: METH_FASTCALL takes its arguments as an array.
+struct PyMethodDef {
+  const char* ml_name;
+  _object* (*ml_meth)(_object* self, _object* const* arguments, ssize_t count);
+  int ml_flags;
+  const char* ml_doc;
+};
+constexpr int METH_FASTCALL = 0x0080;
+_object* PyCFunction_NewEx(PyMethodDef*, _object* self, _object* module);
+_object* PyLong_FromVoidPtr(void*);
+void* PyLong_AsVoidPtr(_object*);
 void Py_IncRef(_object*);
 void Py_DecRef(_object*);
 _object* PyObject_Type(_object*);

@@ -3,7 +3,6 @@
 #include <paddle/phi/api/include/api.h>
 
 #include <algorithm>
-#include <deque>
 #include <string_view>
 
 #include "hosts/paddle/errors.hpp"
@@ -43,22 +42,28 @@ phi::DataType type_of(const Output& output, phi::DataType like, const Values& va
          "; got \"", type, "\"");
 }
 
-// Everything that twinops_run takes, and what keeps it alive.
-struct Call {
-  std::deque<View> views;
-  std::deque<std::vector<const DLTensor*>> lists;
-  std::vector<twinops_argument> arguments;
-
+// The arguments that twinops_run takes, and what keeps them alive.
+class Arguments {
+ public:
+  Arguments(size_t most_arguments, size_t most_tensors) {
+    list_.reserve(most_arguments);
+    views_.reserve(most_tensors);  // what is pointed to stays where it is
+    pointers_.reserve(most_tensors);
+  }
   void begin(const twinops_argument_info& argument) {
-    lists.emplace_back();
-    arguments.push_back(TWINOPS_ARGUMENT(argument.name, nullptr, 0));
+    list_.push_back(TWINOPS_ARGUMENT(argument.name, pointers_.data() + pointers_.size(), 0));
   }
   void add(const twinops_argument_info& argument, const Tensor& tensor) {
-    views.emplace_back(tensor, argument);
-    lists.back().push_back(&views.back().tensor());
-    arguments.back().tensors = lists.back().data();
-    arguments.back().count = lists.back().size();
+    views_.push_back(view_of(tensor, argument));
+    pointers_.push_back(&views_.back());
+    ++list_.back().count;
   }
+  const std::vector<twinops_argument>& list() const { return list_; }
+
+ private:
+  std::vector<DLTensor> views_;
+  std::vector<const DLTensor*> pointers_;
+  std::vector<twinops_argument> list_;
 };
 
 Tensor make_output(const Output& output, const Tensor& like, const Values& values) {
@@ -80,7 +85,8 @@ std::vector<twinops_attribute> passed_on(const Signature& s, const Values& value
   return attributes;
 }
 
-void launch(const Signature& s, const Call& call, const Values& values, const Tensor& first) {
+void launch(const Signature& s, const Arguments& arguments, const Values& values,
+            const Tensor& first) {
   const std::vector<twinops_attribute> attributes = passed_on(s, values);
   Scratch scratch(first.place());
   twinops_execution execution{};
@@ -89,8 +95,8 @@ void launch(const Signature& s, const Call& call, const Values& values, const Te
   execution.allocate = &Scratch::allocate;
   execution.workspace_context = &scratch;
   lend_threads(execution);
-  check(twinops_run(s.info->name, call.arguments.data(), call.arguments.size(), attributes.data(),
-                    attributes.size(), &execution));
+  check(twinops_run(s.info->name, arguments.list().data(), arguments.list().size(),
+                    attributes.data(), attributes.size(), &execution));
 }
 
 }  // namespace
@@ -111,21 +117,23 @@ Values default_values(const Signature& s) {
 std::vector<Tensor> run(const Signature& s, const Inputs& inputs, const Values& values) {
   if (inputs.tensors.empty()) refuse(s.info->name, ": expected a tensor; got none");
   const Tensor& first = *inputs.tensors.front();
-  Call call;
+  // An input may be written in place as well.
+  Arguments arguments(s.inputs.size() + s.outputs.size(),
+                      2 * inputs.tensors.size() + s.outputs.size());
   for (size_t i = 0; i < s.inputs.size(); ++i) {
     if (s.inputs[i].argument == nullptr) continue;
-    call.begin(*s.inputs[i].argument);
+    arguments.begin(*s.inputs[i].argument);
     for (size_t k = inputs.begin[i]; k < inputs.begin[i + 1]; ++k)
-      call.add(*s.inputs[i].argument, *inputs.tensors[k]);
+      arguments.add(*s.inputs[i].argument, *inputs.tensors[k]);
   }
   std::vector<Tensor> made;
   made.reserve(s.outputs.size());  // views point into them
   std::vector<size_t> copies;      // which of them
   for (const Output& output : s.outputs) {
-    if (output.argument != nullptr) call.begin(*output.argument);
+    if (output.argument != nullptr) arguments.begin(*output.argument);
     if (const int source = output.in_place_of; source >= 0) {
       for (size_t k = inputs.begin[source]; k < inputs.begin[source + 1]; ++k)
-        call.add(*output.argument, *inputs.tensors[k]);
+        arguments.add(*output.argument, *inputs.tensors[k]);
       continue;
     }
     if (inputs.count(output.like) == 0)
@@ -134,9 +142,9 @@ std::vector<Tensor> run(const Signature& s, const Inputs& inputs, const Values& 
     const bool copy = is_copy(output, made.back(), made);
     if (copy) copies.push_back(made.size() - 1);
     if (!copy && output.argument != nullptr && !asked_type(output, values).empty())
-      call.add(*output.argument, made.back());
+      arguments.add(*output.argument, made.back());
   }
-  launch(s, call, values, first);
+  launch(s, arguments, values, first);
   for (const size_t i : copies) made[i] = ::paddle::experimental::assign(made.front());
   return made;
 }

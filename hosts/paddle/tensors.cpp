@@ -88,19 +88,17 @@ phi::DataType to_paddle(DLDataType type) {
   refuse("Paddle has no tensors of twinops' type ", twinops_type_name(type));
 }
 
-View::View(const ::paddle::Tensor& tensor, const twinops_argument_info& argument)
-    : shape_(tensor.shape()) {
-  const auto& strides = tensor.strides();
-  strides_.assign(strides.Get(), strides.Get() + strides.size());
+DLTensor view_of(const ::paddle::Tensor& tensor, const twinops_argument_info& argument) {
+  const phi::DDim &shape = tensor.dims(), &strides = tensor.strides();
   // A tensor without elements may have no memory, and no place that could be asked for.
   void* data = tensor.numel() == 0 ? nullptr : const_cast<void*>(tensor.data());
-  view_ = {data,
-           device_of(tensor.place()),
-           static_cast<int>(shape_.size()),
-           type_for(argument, tensor.dtype()),
-           shape_.data(),
-           strides_.size() == shape_.size() ? strides_.data() : nullptr,
-           0};
+  return {data,
+          device_of(tensor.place()),
+          shape.size(),
+          type_for(argument, tensor.dtype()),
+          const_cast<int64_t*>(shape.Get()),
+          strides.size() == shape.size() ? const_cast<int64_t*>(strides.Get()) : nullptr,
+          0};
 }
 
 ::paddle::Tensor one_element_like(const ::paddle::Tensor& tensor) {

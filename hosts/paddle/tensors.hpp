@@ -14,17 +14,8 @@ namespace twinops::paddle_host {
 phi::DataType to_paddle(DLDataType type);
 
 // A view of a tensor's memory, with its strides, of a type that the argument takes if that is a
-// question of words. The tensor must outlive it.
-class View {
- public:
-  View(const ::paddle::Tensor& tensor, const twinops_argument_info& argument);
-  View(const View&) = delete;  // the view points into it
-  const DLTensor& tensor() const { return view_; }
-
- private:
-  std::vector<int64_t> shape_, strides_;
-  DLTensor view_;
-};
+// question of words. It points into the tensor, which must outlive it and keep its shape.
+DLTensor view_of(const ::paddle::Tensor& tensor, const twinops_argument_info& argument);
 
 // A tensor of this one's shape, type and place whose elements are one and the same.
 ::paddle::Tensor one_element_like(const ::paddle::Tensor& tensor);

@@ -21,19 +21,18 @@ _GRAD = "@GRAD"
 
 class _Native:
     def __init__(self, path):
-        # PyDLL: the functions take and give Python's objects, and hold its lock.
+        # PyDLL: the functions give Python's objects, and hold its lock.
         library = ctypes.PyDLL(str(path))
         self.find = library.twinops_paddle_find
         self.find.argtypes, self.find.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_void_p
-        self.call = library.twinops_paddle_call
-        self.call.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-        self.call.restype = ctypes.py_object
+        self.function = library.twinops_paddle_function
+        self.function.argtypes, self.function.restype = [ctypes.c_void_p], ctypes.py_object
         self.serve = library.twinops_paddle_serve
         self.serve.argtypes, self.serve.restype = [ctypes.c_char_p, ctypes.c_int], None
         self._names = library.twinops_paddle_names
         self._names.argtypes, self._names.restype = [ctypes.c_void_p], ctypes.c_char_p
-        self.link = library.twinops_paddle_link
-        self.link.argtypes, self.link.restype = [ctypes.py_object] * 2, ctypes.py_object
+        library.twinops_paddle_link.restype = ctypes.py_object
+        self.link = library.twinops_paddle_link()
 
     def names(self, signature):
         """Of inputs, outputs and attributes: a list each."""
@@ -42,14 +41,12 @@ class _Native:
 
 
 _native = None
-_call = None
 
 
 def bind(path):
     """Finds the functions of the plugin, once it is loaded."""
-    global _native, _call
+    global _native
     _native = _Native(path)
-    _call = _native.call
 
 
 def serve_device(device_type, memory):
@@ -72,13 +69,14 @@ class Plan:
 
     def __init__(self, op, name):
         self.op = op
-        self.forward = _native.find(name.encode(), 0)
-        self.gradient = _native.find(name.encode(), 1)
+        forward, gradient = (_native.find(name.encode(), i) for i in (0, 1))
+        self.forward = _native.function(forward)
         self.wanted = ()
-        if self.gradient is None:
+        if gradient is None:
             return
-        _, outputs, _ = _native.names(self.forward)
-        read, wanted, self.attributes = _native.names(self.gradient)
+        self._gradient = _native.function(gradient)
+        _, outputs, _ = _native.names(forward)
+        read, wanted, self.attributes = _native.names(gradient)
         self.dy = next(n for n in read if n.endswith(_GRAD))
         kept = [n for n in read if n != self.dy]
         self.kept_outputs = [(n, outputs.index(n)) for n in kept if n in outputs]
@@ -92,8 +90,8 @@ class Plan:
         self.reads_result = any(n in ("out", "probabilities") for n, _ in self.kept_outputs)
 
     def call_gradient(self, given, attributes):
-        known = {k: v for k, v in attributes.items() if k in self.attributes}
-        return _call(self.gradient, given, known)
+        names = self.attributes
+        return self._gradient(given, {k: v for k, v in attributes.items() if k in names})
 
 
 class _State:
@@ -110,19 +108,24 @@ class _State:
 
     @staticmethod
     def of_call(plan, attributes, tensors):
-        again = plan.reads_result and len(plan.wanted) == 1  # else there is no second derivative
-        link = _native.link(tensors[0], None) if again else None
-        return _State(plan, attributes, {}, Needed(tensors), link)
+        # The gradient of a single input is asked for if any is; without `link` there is no second
+        # derivative.
+        single = len(tensors) == 1
+        link = _native.link(tensors[0], None) if single and plan.reads_result else None
+        return _State(plan, attributes, {}, None if single else Needed(tensors), link)
 
     def compute(self, inputs):
         """The first output; `others` holds the rest."""
         plan = self.plan
-        first, *self.others = outputs = _call(plan.forward, inputs, self.attributes)
-        kept = {n: inputs[n] for n in plan.kept_inputs if inputs.get(n) is not None}
-        for name, i in plan.kept_outputs:
-            kept[name] = outputs[i].detach()
+        outputs = plan.forward(inputs, self.attributes)
+        kept = {name: outputs[i].detach() for name, i in plan.kept_outputs}
+        for name in plan.kept_inputs:
+            tensor = inputs.get(name)
+            if tensor is not None:
+                kept[name] = tensor
         self._keep(kept)
-        return first
+        self.others = outputs[1:]
+        return outputs[0]
 
     def check(self):
         for (name, tensor), version in zip(self.kept.items(), self.versions):
@@ -136,9 +139,10 @@ class _State:
         """For every input that may have one, None where it is not needed."""
         self.check()
         if core._has_grad():
-            return self.needed.only(_differentiable(self, dy))
-        given = {**self.kept, self.plan.dy: dy}
-        return self.needed.only(self.plan.call_gradient(given, self.attributes))
+            found = _differentiable(self, dy)
+        else:
+            found = self.plan.call_gradient({**self.kept, self.plan.dy: dy}, self.attributes)
+        return tuple(found) if self.needed is None else self.needed.only(found)
 
 
 class _Call(PyLayer):
@@ -317,4 +321,4 @@ def run(op, inputs, attributes):
                 first, others = _Call.apply(state, inputs, *tensors), state.others
                 state.others = None
                 return [first, *others]
-    return _call(plan.forward, inputs, attributes)
+    return plan.forward(inputs, attributes)

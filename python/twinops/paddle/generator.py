@@ -38,11 +38,12 @@ def _word(value):
 
 
 _cpu_generator = core.default_cpu_generator()
+_has_gpus = paddle.is_compiled_with_cuda()
 
 
 def _paddle_seed():
     """The seed of the generator that Paddle uses now."""
-    if paddle.is_compiled_with_cuda():
+    if _has_gpus:
         place = paddle.framework._current_expected_place()
         if isinstance(place, core.CUDAPlace):
             return core.default_cuda_generator(place.get_device_id()).initial_seed()
@@ -178,7 +179,10 @@ class Generator:
 
     def _stream(self):
         key = _paddle_seed() if self._follows else None
-        return self._streams.setdefault(key, [0 if key is None else key % _WORD, 0])
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = self._streams.setdefault(key, [0 if key is None else key % _WORD, 0])
+        return stream
 
     def _paddle_was_seeded(self, seed):
         if self._follows:

@@ -8,7 +8,7 @@ from paddle.jit.marker import unified
 
 from twinops._outputs import bias_shape
 from twinops.paddle._plugin import check_tensor, run
-from twinops.paddle.functional._softmax import mask_for, written_into
+from twinops.paddle.functional._softmax import masked, written_into
 from twinops.paddle.generator import default_generator
 
 
@@ -20,31 +20,27 @@ class LeftToPaddle(TypeError):
     """What Paddle's function takes and ours does not: patch() gives it to Paddle's."""
 
 
-def _probability(p):
+def _number(p):
     """p as a number; a tensor of one element is read."""
     if isinstance(p, paddle.Tensor):
-        return p.item()
+        p = p.item()
     if isinstance(p, paddle.pir.Value):
         raise LeftToPaddle("p argument should be a number in a program; got a tensor")
+    if not isinstance(p, numbers.Real) or isinstance(p, bool):
+        raise TypeError(f"p argument should be a number; got {type(p).__name__}")
     return p
 
 
-def _check_dropout(p, mode):
-    if type(p) is not float and (not isinstance(p, numbers.Real) or isinstance(p, bool)):
-        raise TypeError(f"p argument should be a number; got {type(p).__name__}")
+def _probability(p):
+    p = p if type(p) is float else _number(p)
     if not 0 <= p <= 1:
         raise ValueError(f"p argument should between 0 and 1; got {p}")
-    if mode not in _MODES:
-        raise ValueError(
-            f"mode argument should be 'downscale_in_infer' or 'upscale_in_train'; got {mode!r}"
-        )
+    return p
 
 
 def _shared_axes(x, axis):
     """Paddle names the axes along which elements are dropped apart; twinops those along which they
     are not."""
-    if axis is None:
-        return []
     axes = [axis] if isinstance(axis, int) else list(axis)
     if not axes or min(axes) < 0 or max(axes) >= x.ndim or len(axes) > x.ndim:
         raise ValueError(
@@ -56,26 +52,26 @@ def _shared_axes(x, axis):
 
 def _words(x, shared):
     """Words that a call draws: a multiple of 4. Unknown sizes are a program's, which counts anew."""
-    shape = x.shape if not shared else [n for i, n in enumerate(x.shape) if i not in shared]
-    draws = max(math.prod(shape), 0)
-    return (draws + 3) // 4 * 4
+    shape = [n for i, n in enumerate(x.shape) if i not in shared] if shared else x.shape
+    return (max(math.prod(shape), 0) + 3) // 4 * 4
 
 
 def _random_arguments(x, p, axis, training, mode, generator):
     """What every operator of the family is given to drop elements of x: (inputs, attributes)."""
     p = _probability(p)
-    _check_dropout(p, mode)
-    shared = _shared_axes(x, axis)
-    attributes = {
-        "p": p,
-        "mode": _MODES[mode],
-        "training": training,
-        "shared_axes": ",".join(map(str, shared)),
-    }
-    if not training or p in (0, 1):
+    if mode not in _MODES:
+        raise ValueError(
+            f"mode argument should be 'downscale_in_infer' or 'upscale_in_train'; got {mode!r}"
+        )
+    attributes, shared = {"p": p, "mode": _MODES[mode], "training": training}, ()
+    if axis is not None:
+        shared = _shared_axes(x, axis)
+        attributes["shared_axes"] = ",".join(map(str, shared))
+    if not training or p == 0 or p == 1:
         return {}, attributes
     inputs, random = (generator or default_generator()).random_arguments(_words(x, shared))
-    return inputs, {**attributes, **random}
+    attributes.update(random)
+    return inputs, attributes
 
 
 def _drop(op, inputs, p, axis, training, mode, generator, mask):
@@ -84,7 +80,9 @@ def _drop(op, inputs, p, axis, training, mode, generator, mask):
         raise ValueError(f"mask argument should be 'bits', 'bytes' or None; got {mask!r}")
     check_tensor(op, "x", inputs["x"])
     more, attributes = _random_arguments(inputs["x"], p, axis, training, mode, generator)
-    return run(op, {**inputs, **more}, {**attributes, "mask_type": _MASK_TYPES[mask]})
+    inputs.update(more)
+    attributes["mask_type"] = _MASK_TYPES[mask]
+    return run(op, inputs, attributes)
 
 
 @unified
@@ -240,8 +238,8 @@ def softmax_dropout(
 
     Returns a tensor of the shape and type of x. docs/operators/softmax_dropout.md
     """
-    inputs = {"x": x, "lengths": lengths, "mask": mask_for("softmax_dropout", x, mask)}
-    inputs["bias"] = mask_for("softmax_dropout", x, bias, "bias")
+    check_tensor("softmax_dropout", "x", x)
+    inputs = masked("softmax_dropout", x, mask, lengths, bias)
     wants_gradient = paddle.is_grad_enabled() and any(
         t is not None and not t.stop_gradient for t in (x, mask, bias)
     )

@@ -6,27 +6,34 @@ from paddle.jit.marker import unified
 from twinops.paddle._plugin import check_tensor, run
 
 
-def mask_for(op, x, mask, name="mask"):
-    """None, or a mask or a bias that twinops takes with x: another floating type is converted."""
-    check_tensor(op, "x", x)
-    if mask is None:
-        return None
+def _mask_for(op, x, mask, name):
+    """A mask or a bias that twinops takes with x: another floating type is converted."""
     check_tensor(op, name, mask)
     wide = x.dtype in (paddle.float16, paddle.bfloat16) and mask.dtype == paddle.float32
     kept = wide or mask.dtype in (x.dtype, paddle.bool, paddle.uint8)
     return mask if kept else mask.astype(x.dtype)
 
 
-def _softmax(op, x, axis, dtype, mask, lengths, bias, **attributes):
+def masked(op, x, mask, lengths, bias):
+    """The inputs of an operator of the softmax family."""
+    inputs = {"x": x}
+    if lengths is not None:
+        inputs["lengths"] = lengths
+    if mask is not None:
+        inputs["mask"] = _mask_for(op, x, mask, "mask")
+    if bias is not None:
+        inputs["bias"] = _mask_for(op, x, bias, "bias")
+    return inputs
+
+
+def _softmax(op, x, dtype, mask, lengths, bias, attributes):
+    check_tensor(op, "x", x)
     if dtype is not None:
-        check_tensor(op, "x", x)
         x = paddle.cast(x, dtype)
-    inputs = {"x": x, "lengths": lengths, "mask": mask_for(op, x, mask)}
-    inputs["bias"] = mask_for(op, x, bias, "bias")
-    if x.ndim == 0:  # Paddle takes a tensor without dimensions as a row of one
-        inputs["x"] = paddle.reshape(x, [1])
-        return run(op, inputs, attributes)[0].reshape([])
-    return run(op, inputs, {"axis": axis, **attributes})[0]
+    if not x.shape:  # Paddle takes a tensor without dimensions as a row of one
+        inputs = masked(op, paddle.reshape(x, [1]), mask, lengths, bias)
+        return run(op, inputs, {**attributes, "axis": 0})[0].reshape([])
+    return run(op, masked(op, x, mask, lengths, bias), attributes)[0]
 
 
 @unified
@@ -60,8 +67,9 @@ def softmax(
 
     Returns a tensor of the shape and type of x. docs/operators/softmax.md
     """
-    masks = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
-    return _softmax("softmax", x, axis, dtype, mask, lengths, bias, masked_rows=masked_rows, **masks)
+    attributes = {"axis": axis, "scale": scale, "masked_rows": masked_rows}
+    attributes.update(causal=causal, causal_offset=causal_offset)
+    return _softmax("softmax", x, dtype, mask, lengths, bias, attributes)
 
 
 def written_into(x, y):
@@ -100,8 +108,9 @@ def log_softmax(
 ):
     """paddle.nn.functional.log_softmax: v - log(sum(exp(v))) along `axis`, of v = scale * x + mask.
     The arguments are softmax's. docs/operators/log_softmax.md"""
-    masks = {"scale": scale, "causal": causal, "causal_offset": causal_offset}
-    return _softmax("log_softmax", x, axis, dtype, mask, lengths, bias, masked_rows=masked_rows, **masks)
+    attributes = {"axis": axis, "scale": scale, "masked_rows": masked_rows}
+    attributes.update(causal=causal, causal_offset=causal_offset)
+    return _softmax("log_softmax", x, dtype, mask, lengths, bias, attributes)
 
 
 @unified
