@@ -106,10 +106,12 @@ std::vector<std::string> rows() {
 bool on_the_host(const std::string& row) { return row.starts_with("cpu/"); }
 
 // The numbers of threads that a case runs on. Kernels take one for a small case, whatever is asked
-// for; a large one runs on one of the numbers, by turns.
+// for; a large one runs on one of the numbers, by turns. The reference, slow and of one thread, is
+// held to itself in small cases.
 std::span<const int> thread_counts(const Case& a_case, const std::string& row, std::size_t turn) {
   const std::span<const int> all(kThreadCounts);
-  if (a_case.elements < 1 << 15 || row == "cpu/scalar" || !on_the_host(row)) return all.first(1);
+  if (row == "cpu/scalar") return all.first(a_case.elements < 1 << 13 ? 1 : 0);
+  if (a_case.elements < 1 << 15 || !on_the_host(row)) return all.first(1);
   return a_case.elements > 1 << 17 ? all.subspan(turn % all.size(), 1) : all;
 }
 
@@ -150,7 +152,7 @@ TEST_P(TwinsOnThreads, AgreeInEveryState) {
     const Trial trial(cases[i].problem(), seed());
     const Outcome expected = reference(trial);
     for (const std::string& row : rows()) {
-      if (!on_the_host(row)) continue;
+      if (!on_the_host(row) || row == "cpu/scalar") continue;
       for (const HostMode& mode : kHostModes)
         for (const Runner& runner : kRunners)
           for (const int threads : kThreadCounts)
