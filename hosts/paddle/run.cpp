@@ -68,8 +68,8 @@ class Arguments {
 
 Tensor make_output(const Output& output, const Tensor& like, const Values& values) {
   if (output.argument == nullptr) return ::paddle::experimental::assign(like);
-  return ::paddle::experimental::empty(shape_of(output, like.shape(), values),
-                                       type_of(output, like.dtype(), values), like.place());
+  return empty(shape_of(output, like.shape(), values), type_of(output, like.dtype(), values),
+               like.place());
 }
 
 // Whether an output has no sums to take: its shape is that of the first one, which is made already.

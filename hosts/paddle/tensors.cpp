@@ -101,8 +101,16 @@ DLTensor view_of(const ::paddle::Tensor& tensor, const twinops_argument_info& ar
           0};
 }
 
+::paddle::Tensor empty(const std::vector<int64_t>& shape, phi::DataType type,
+                       const phi::Place& place) {
+  auto tensor = std::make_shared<phi::DenseTensor>();
+  tensor->Resize(common::make_ddim(shape));
+  phi::DeviceContextPool::Instance().Get(place)->Alloc(tensor.get(), type);
+  return ::paddle::Tensor(tensor);
+}
+
 ::paddle::Tensor one_element_like(const ::paddle::Tensor& tensor) {
-  const ::paddle::Tensor one = ::paddle::experimental::empty({1}, tensor.dtype(), tensor.place());
+  const ::paddle::Tensor one = empty({1}, tensor.dtype(), tensor.place());
   auto all = std::make_shared<phi::DenseTensor>(static_cast<const phi::DenseTensor&>(*one.impl()));
   const phi::DDim dims = tensor.dims();
   phi::DenseTensorMeta meta(tensor.dtype(), dims);
@@ -132,8 +140,8 @@ void* stream_of([[maybe_unused]] const ::paddle::Tensor& tensor) {
 void* Scratch::allocate(void* self, size_t bytes, void*) {
   Scratch& scratch = *static_cast<Scratch*>(self);
   try {  // Paddle's allocators align to 64 bytes and more
-    scratch.tensors_.push_back(::paddle::experimental::empty({static_cast<int64_t>(bytes)},
-                                                             phi::DataType::UINT8, scratch.place_));
+    scratch.tensors_.push_back(
+        empty({static_cast<int64_t>(bytes)}, phi::DataType::UINT8, scratch.place_));
     return scratch.tensors_.back().data();
   } catch (...) {
     return nullptr;

@@ -17,6 +17,11 @@ phi::DataType to_paddle(DLDataType type);
 // question of words. It points into the tensor, which must outlive it and keep its shape.
 DLTensor view_of(const ::paddle::Tensor& tensor, const twinops_argument_info& argument);
 
+// A new tensor, its elements not set. (Paddle's `empty` chooses a kernel first, which takes
+// longer.)
+::paddle::Tensor empty(const std::vector<int64_t>& shape, phi::DataType type,
+                       const phi::Place& place);
+
 // A tensor of this one's shape, type and place whose elements are one and the same.
 ::paddle::Tensor one_element_like(const ::paddle::Tensor& tensor);
 
