@@ -1,6 +1,6 @@
 """ctest's way to pytest: run_pytest.py SITE [ARGUMENT...], with the Python that has the host framework.
 SITE is the folder of the installed package twinops. Exit status 77 with the reason if pytest is not
-there."""
+there, or if every test is skipped."""
 
 import os
 import pathlib
@@ -19,4 +19,5 @@ sys.path[:0] = paths
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*paths, os.environ.get("PYTHONPATH")]))
 # Threads that wait do not spin: a machine that is busy with other tests has fewer cores than threads.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-sys.exit(pytest.main(["-q", "-rs", "-p", "no:cacheprovider", "-p", "seeded", *arguments]))
+status = pytest.main(["-q", "-rs", "-p", "no:cacheprovider", "-p", "seeded", *arguments])
+sys.exit(77 if status == pytest.ExitCode.NO_TESTS_COLLECTED else status)

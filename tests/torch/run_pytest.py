@@ -1,5 +1,6 @@
 """ctest's way to pytest: run_pytest.py SITE [ARGUMENT...], with the Python that has PyTorch. SITE is
-the folder of the installed package twinops. Exit status 77 with the reason if pytest is not there."""
+the folder of the installed package twinops. Exit status 77 with the reason if pytest is not there, or if
+every test is skipped."""
 
 import os
 import sys
@@ -16,7 +17,8 @@ def main():
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
     # Threads that wait do not spin: a machine that is busy with other tests has fewer cores than threads.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    return pytest.main(["-q", "-p", "no:cacheprovider", "--durations=5", *arguments])
+    status = pytest.main(["-q", "-rs", "-p", "no:cacheprovider", "--durations=5", *arguments])
+    return 77 if status == pytest.ExitCode.NO_TESTS_COLLECTED else status
 
 
 if __name__ == "__main__":  # a process that a test spawns reads this file too

@@ -65,7 +65,7 @@ def test_softmax_takes_what_pytorchs_takes(device):
     (lambda x: F.dropout(x, 1.1), ValueError, "has to be between 0 and 1, but got 1.1"),
     (lambda x: F.dropout([1.0]), TypeError, "argument 'input' must be Tensor"),
     (lambda x: F.dropout3d(x), RuntimeError, "dropout3d: Expected 4D or 5D input"),
-    (lambda x: F.dropout(x, mask="byte"), ValueError, "mask has to be 'bits', 'bytes' or None"),
+    (lambda x: F.dropout(x, mask="byte"), ValueError, "mask has to be 'auto', 'bits', 'bytes' or None"),
     (lambda x: F.dropout(x, start=(0, 0)), ValueError, "start is given without global_shape"),
     (lambda x: F.softmax(x, -1, causal_offset=1), RuntimeError, "causal_offset: is given without"),
 ])
@@ -221,12 +221,21 @@ def test_dropout_keeps_and_scales(device):
 
 @pytest.mark.parametrize("f, shape, inner", [
     (F.dropout1d, (6, 7, 5), 1), (F.dropout2d, (6, 7, 5, 3), 2), (F.dropout3d, (6, 7, 5, 3, 2), 3),
-    (F.dropout1d, (7, 5), 1), (F.dropout3d, (7, 5, 3, 2), 3),
+    (F.dropout1d, (42, 5), 1), (F.dropout3d, (42, 5, 3, 2), 3),
 ])
 def test_whole_channels_are_dropped(f, shape, inner, device):
     y = f(torch.ones(shape, device=device), 0.5).flatten(-inner)
     assert ((y == 0).all(-1) | (y == 2).all(-1)).all()
     assert (y == 0).any() and (y == 2).any()
+
+
+def test_a_cpu_keeps_the_mask_and_a_gpu_draws_it_again(device):
+    x = torch.randn(3, 50, device=device, requires_grad=True)
+    kept = [] if device == "cuda" else [(torch.int32, (5,))]
+    for y in (F.dropout(x, 0.5), F.dropout(x, 0.5, generator=torch.Generator())):
+        assert [(t.dtype, t.shape) for t in y.grad_fn.saved_tensors if t is not None] == kept
+    y = F.softmax_dropout(x, 0.5)
+    assert [(t.dtype, t.shape) for t in y.grad_fn.saved_tensors[1:] if t is not None] == kept
 
 
 def test_a_part_drops_what_the_whole_drops(device):

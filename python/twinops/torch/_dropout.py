@@ -32,9 +32,12 @@ def _random_arguments(x, p, generator, global_shape, start):
     return attributes, seed_tensor
 
 
-def _mask_type(mask):
+def _mask_type(mask, x):
+    """The type of the mask that is kept for the gradient; "" for none."""
+    if mask == "auto":  # a CPU reads a mask sooner than it draws one again
+        return "uint32" if x.is_cpu else ""
     if mask not in _MASK_TYPES:
-        raise ValueError(f"mask has to be 'bits', 'bytes' or None, but got {mask!r}")
+        raise ValueError(f"mask has to be 'auto', 'bits', 'bytes' or None, but got {mask!r}")
     return _MASK_TYPES[mask]
 
 
@@ -42,7 +45,7 @@ def run(x, p, training, inplace, generator, mask, global_shape, start, shared_ax
     if not isinstance(x, Tensor):
         raise TypeError(f"dropout(): argument 'input' must be Tensor, not {type(x).__name__}")
     _check_p(p)
-    mask_type = _mask_type(mask)
+    mask_type = _mask_type(mask, x)
     if not _draws(x, p, training):
         return x
     if sharding.is_sharded(x):
@@ -79,7 +82,7 @@ def dropout(
     inplace=False,
     *,
     generator=None,
-    mask=None,
+    mask="auto",
     global_shape=None,
     start=None,
 ):
@@ -88,7 +91,7 @@ def dropout(
     comes back. inplace: the input is written over, and the mask is drawn again for the gradient,
     whatever `mask`. Which elements are dropped is a function of seed, offset and the element's index
     alone: docs/same-mask-everywhere.md. docs/operators/dropout.md"""
-    alone = generator is None and mask is None and global_shape is None and start is None
+    alone = generator is None and mask == "auto" and global_shape is None and start is None
     if alone and not inplace:
         y = _run_simple(input, p, training)
         if y is not None:
@@ -154,7 +157,7 @@ def bias_dropout_residual(
     training=True,
     *,
     generator=None,
-    mask=None,
+    mask="auto",
     global_shape=None,
     start=None,
 ):
@@ -166,7 +169,7 @@ def bias_dropout_residual(
     The other arguments are dropout's. docs/operators/bias_dropout_residual.md
     """
     _check_p(p)
-    mask_type = _mask_type(mask)
+    mask_type = _mask_type(mask, input)
     if bias is not None and bias.shape not in (input.shape, input.shape[-1:]):
         shape = bias_shape(bias.shape, input.shape)
         bias = bias.reshape(shape) if len(shape) == 1 else bias.expand(shape)
@@ -201,7 +204,7 @@ def softmax_dropout(
     *,
     dtype=None,
     generator=None,
-    dropout_mask=None,
+    dropout_mask="auto",
     mask=None,
     lengths=None,
     bias=None,
@@ -233,11 +236,11 @@ def softmax_dropout(
     if dim != -1:
         masks["axis"] = dim
     gradient = _eager.wants_gradient(x)
-    types = {} if y_type == "same" else {"y_type": y_type}
+    types, kept = {} if y_type == "same" else {"y_type": y_type}, _mask_type(dropout_mask, x)
     if gradient:
         types["probabilities_type"] = y_type
-        if _mask_type(dropout_mask):
-            types["dropout_mask_type"] = _mask_type(dropout_mask)
+        if kept:
+            types["dropout_mask_type"] = kept
     if not _eager.is_plain(x, mask, lengths, bias):
         types["probabilities_type"] = y_type  # whether a gradient is wanted, the trace may not know
         return _autograd.call(

@@ -112,16 +112,21 @@ class SimpleSoftmax(Function):
 
 
 class SimpleDropout(Function):
-    """Dropout by a seed of the host's, whose mask is drawn again."""
+    """Dropout by a seed of the host's, whose mask is kept on a CPU and drawn again elsewhere."""
 
     @staticmethod
     def forward(ctx, x, p, seed):
         ctx.p, ctx.seed = p, seed
-        return _dropout(x, p=p, seed=seed)[0]
+        if not x.is_cpu:
+            return _dropout(x, p=p, seed=seed)[0]
+        y, mask = _dropout(x, p=p, seed=seed, mask_type="uint32")
+        ctx.save_for_backward(mask)
+        return y
 
     @staticmethod
     def backward(ctx, dy):
-        return _gradient("dropout_grad", dy, p=ctx.p, seed=ctx.seed), None, None
+        dx = _gradient("dropout_grad", dy, *ctx.saved_tensors, p=ctx.p, seed=ctx.seed)
+        return dx, None, None
 
 
 class Dropout(Function):
