@@ -132,7 +132,7 @@ void spoil(Call& call, Bytes& bytes) {
       t.shape = nullptr;
       break;
     case Spoiling::rank:
-      t.ndim = -value;
+      t.ndim = -1 - value;  // 0 would be a tensor of one element
       break;
     case Spoiling::type:
       t.dtype = {value, static_cast<std::uint8_t>(value * 8 + 1), 1};  // bits that no type has
