@@ -24,12 +24,14 @@ std::vector<Table> all_tables() {
   std::vector<Table> tables;
   for (const auto& [in, out] : kPairs)
     for (const Alignment alignment : {Alignment::none, Alignment::unaligned, Alignment::aligned}) {
-      if (kernels_alignment(in, out, alignment) != alignment) continue;
       const RowTypes types{in, out, alignment};
       const std::string name = std::string(twinops::name(in)) + " to " + twinops::name(out) +
                                ", alignment " + std::to_string(static_cast<int>(alignment));
       const int bytes = types.bytes();
-      tables.push_back({"softmax, " + name, softmax_paths(types), types, row_warps(bytes), false});
+      if (kernels_alignment(in, out, alignment) == alignment)
+        tables.push_back(
+            {"softmax, " + name, softmax_paths(types), types, row_warps(bytes), false});
+      if (kernels_alignment(out, in, alignment) != alignment) continue;
       for (const bool log : {false, true})
         tables.push_back({(log ? "log_softmax_grad, " : "softmax_grad, ") + name,
                           softmax_grad_paths(log, types), types, grad_warps(bytes), true});

@@ -98,13 +98,13 @@ struct RowTypes {
   constexpr bool unaligned() const { return alignment == Alignment::unaligned; }
 };
 
-// The alignment that kernels are compiled for: float64, and types narrower than what is read, have
-// one set of kernels for rows that move in vectors.
-constexpr bool has_aligned_kernels(Type in, Type out) {
-  return size_of(in) < 8 && size_of(in) <= size_of(out);
+// Whether rows that are aligned have kernels of their own, for an operator of x and y or its
+// gradient. float64, and a y narrower than x, have one set for all rows that move in vectors.
+constexpr bool has_aligned_kernels(Type x, Type y) {
+  return size_of(y) < 8 && size_of(x) <= size_of(y);
 }
-constexpr Alignment kernels_alignment(Type in, Type out, Alignment rows) {
-  return rows == Alignment::aligned && !has_aligned_kernels(in, out) ? Alignment::unaligned : rows;
+constexpr Alignment kernels_alignment(Type x, Type y, Alignment rows) {
+  return rows == Alignment::aligned && !has_aligned_kernels(x, y) ? Alignment::unaligned : rows;
 }
 
 // Warps of a gradient's largest block: chunks of y and dy that a multiprocessor has registers for.

@@ -183,7 +183,7 @@ void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
     const Alignment alignment = grad_alignment(a);
     if (alignment == Alignment::none || !a.mask.is_plain())
       return launch_grad<kLog, Alignment::none>(a, params, execution);
-    if constexpr (has_aligned_kernels(kTypeOf<In>, kTypeOf<Out>))
+    if constexpr (has_aligned_kernels(kTypeOf<Out>, kTypeOf<In>))
       if (alignment == Alignment::aligned)
         return launch_grad<kLog, Alignment::aligned>(a, params, execution);
     launch_grad<kLog, Alignment::unaligned>(a, params, execution);

@@ -131,10 +131,12 @@ void explain_softmax(const Question& asked) {
     throw UsageError("--out-dtype: float64 is read and written as it is");
   const bool whole = asked.length % (16 / static_cast<std::int64_t>(t::size_of(in))) == 0;
   // Gradients under a mask go element by element.
-  const t::Alignment alignment = asked.masked && asked.op.ends_with("_grad") ? t::Alignment::none
-                                 : whole                                     ? t::Alignment::aligned
-                                         : t::Alignment::unaligned;
-  const t::RowTypes types{in, out, t::kernels_alignment(in, out, alignment)};
+  const bool grad = asked.op.ends_with("_grad");
+  const t::Alignment alignment = asked.masked && grad ? t::Alignment::none
+                                 : whole              ? t::Alignment::aligned
+                                                      : t::Alignment::unaligned;
+  const t::Type x = grad ? out : in, y = grad ? in : out;
+  const t::RowTypes types{in, out, t::kernels_alignment(x, y, alignment)};
   std::printf("%s of %lld rows of %lld elements, %s to %s, contiguous%s\n", asked.op.c_str(),
               static_cast<long long>(asked.rows), static_cast<long long>(asked.length), t::name(in),
               t::name(out), asked.masked ? ", under a scale or a mask" : "");
