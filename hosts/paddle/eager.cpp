@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 
-#include "hosts/paddle/errors.hpp"
+#include "hosts/paddle/autograd.hpp"
+#include "hosts/paddle/paddles_errors.hpp"
 #include "hosts/paddle/python.hpp"
 #include "hosts/paddle/register.hpp"
 #include "hosts/paddle/run.hpp"
@@ -28,6 +30,22 @@ struct TypeError : std::runtime_error {
 PyObject* checked(PyObject* object) {
   if (object == nullptr) throw PythonError();
   return object;
+}
+
+// The exception that is set, which is taken away.
+Refusal taken_exception() {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  const Owned types(type), values(value), traces(trace), text(PyObject_Str(value));
+  const char* message = text.get() == nullptr ? nullptr : PyUnicode_AsUTF8(text.get());
+  PyErr_Clear();
+  twinops_status status = TWINOPS_INTERNAL;
+  if (PyErr_GivenExceptionMatches(type, PyExc_ValueError) != 0) status = TWINOPS_INVALID_ARGUMENT;
+  if (PyErr_GivenExceptionMatches(type, PyExc_NotImplementedError) != 0)
+    status = TWINOPS_UNSUPPORTED;
+  if (PyErr_GivenExceptionMatches(type, PyExc_MemoryError) != 0) status = TWINOPS_OUT_OF_MEMORY;
+  return Refusal(status, message == nullptr ? "a gradient failed" : message);
 }
 
 std::string type_name(PyObject* object) {
@@ -232,20 +250,87 @@ PyObject* call_function(PyObject* self, PyObject* const* arguments, ssize_t coun
   });
 }
 
-PyObject* link_function(PyObject*, PyObject* const* arguments, ssize_t count) {
-  return guarded([&]() -> PyObject* {
-    if (count != 2) throw TypeError("expected a tensor, and a tensor or None");
-    Tensor link;
-    if (arguments[1] != &_Py_NoneStruct)
-      link = one_element_like(::paddle::pybind::CastPyArg2Tensor(arguments[1], 0));
-    const Tensor& tensor = ::paddle::pybind::CastPyArg2Tensor(arguments[0], 0);
-    link.set_autograd_meta(const_cast<Tensor&>(tensor).mutable_autograd_meta());
-    return ::paddle::pybind::ToPyObject(link, false);
+// A function of Python that a backward pass calls. Such a pass runs without the interpreter's lock,
+// and a graph may outlive the interpreter.
+class Callback {
+ public:
+  explicit Callback(PyObject* function) : function_(function) { Py_IncRef(function_); }
+  Callback(const Callback&) = delete;
+  ~Callback() {
+    if (Py_IsInitialized() == 0) return;
+    const WithLock lock;
+    Py_DecRef(function_);
+  }
+
+  Tensor operator()(const Tensor& argument) const {
+    return with_paddles_errors([&] {
+      const WithLock lock;
+      const Owned given(::paddle::pybind::ToPyObject(argument, false));
+      const Owned result(PyObject_CallFunctionObjArgs(function_, given.get(), nullptr));
+      if (result.get() == nullptr) throw taken_exception();
+      return Tensor(::paddle::pybind::CastPyArg2Tensor(result.get(), 0));
+    });
+  }
+
+ private:
+  PyObject* function_;
+};
+
+Hook hook_of(PyObject* function) {
+  return [callback = std::make_shared<Callback>(function)](const Tensor& dy) {
+    return (*callback)(dy);
+  };
+}
+
+const Tensor& tensor_at(PyObject* const* arguments, ssize_t i) {
+  return ::paddle::pybind::CastPyArg2Tensor(arguments[i], i);
+}
+
+// What _eager.py and its neighbours call of hosts/paddle/autograd.hpp.
+template <ssize_t expected, class F>
+PyObject* tensor_from(ssize_t count, F&& f) {
+  return guarded([&] {
+    if (count != expected) throw TypeError("expected another number of arguments");
+    return ::paddle::pybind::ToPyObject(f(), false);
   });
 }
 
+PyObject* node_function(PyObject*, PyObject* const* arguments, ssize_t count) {
+  return tensor_from<2>(count,
+                        [&] { return node(tensor_at(arguments, 0), hook_of(arguments[1])); });
+}
+
+PyObject* behind_function(PyObject*, PyObject* const* arguments, ssize_t count) {
+  return tensor_from<3>(count, [&] {
+    return behind(tensor_at(arguments, 0), tensor_at(arguments, 1), hook_of(arguments[2]));
+  });
+}
+
+PyObject* stack_function(PyObject*, PyObject* const* arguments, ssize_t count) {
+  return guarded([&] {
+    std::vector<Tensor> tensors;
+    for (ssize_t i = 0; i < count; ++i) tensors.push_back(tensor_at(arguments, i));
+    return ::paddle::pybind::ToPyObject(stack(tensors), false);
+  });
+}
+
+PyObject* link_function(PyObject*, PyObject* const* arguments, ssize_t count) {
+  return tensor_from<2>(count,
+                        [&] { return link(tensor_at(arguments, 0), tensor_at(arguments, 1)); });
+}
+
+PyObject* place_function(PyObject*, PyObject* const* arguments, ssize_t count) {
+  return tensor_from<1>(count, [&] { return place_of(tensor_at(arguments, 0)); });
+}
+
 PyMethodDef call_method{"call", &call_function, METH_FASTCALL, nullptr};
-PyMethodDef link_method{"link", &link_function, METH_FASTCALL, nullptr};
+PyMethodDef autograd_methods[] = {
+    {"node", &node_function, METH_FASTCALL, nullptr},
+    {"behind", &behind_function, METH_FASTCALL, nullptr},
+    {"stack", &stack_function, METH_FASTCALL, nullptr},
+    {"link", &link_function, METH_FASTCALL, nullptr},
+    {"place_of", &place_function, METH_FASTCALL, nullptr},
+};
 
 }  // namespace
 }  // namespace twinops::paddle_host
@@ -279,9 +364,10 @@ TWINOPS_PADDLE_API PyObject* twinops_paddle_function(void* signature) {
   });
 }
 
-// A function link(tensor, like): a tensor that stands in autograd where `tensor` does, and holds no
-// memory of it. If `like` is a tensor it has that one's shape and type, over a single element; if
-// it is None it is only to be kept.
-TWINOPS_PADDLE_API PyObject* twinops_paddle_link() {
-  return PyCFunction_NewEx(&twinops::paddle_host::link_method, nullptr, nullptr);
+// The functions of hosts/paddle/autograd.hpp, by name: of tensors, and of functions in the place of
+// hooks. Those of stack() come one by one. NULL if there is none.
+TWINOPS_PADDLE_API PyObject* twinops_paddle_autograd(const char* name) {
+  for (auto& method : twinops::paddle_host::autograd_methods)
+    if (std::strcmp(method.ml_name, name) == 0) return PyCFunction_NewEx(&method, nullptr, nullptr);
+  return nullptr;
 }

@@ -39,6 +39,14 @@ int PyList_SetItem(_object*, ssize_t, _object*);
 _object* PyErr_Occurred(void);
 void PyErr_Clear(void);
 void PyErr_SetString(_object* type, const char* message);
+void PyErr_Fetch(_object** type, _object** value, _object** trace);
+void PyErr_NormalizeException(_object** type, _object** value, _object** trace);
+int PyErr_GivenExceptionMatches(_object* given, _object* expected);
+_object* PyObject_Str(_object*);
+_object* PyObject_CallFunctionObjArgs(_object* function, ...);  // nullptr ends the arguments
+int Py_IsInitialized(void);
+int PyGILState_Ensure(void);
+void PyGILState_Release(int);
 void* PyEval_SaveThread(void);
 void PyEval_RestoreThread(void*);
 }
@@ -70,6 +78,17 @@ class Owned {
 
  private:
   PyObject* object_;
+};
+
+// The interpreter's lock, in a thread that may have it or not.
+class WithLock {
+ public:
+  WithLock() : state_(PyGILState_Ensure()) {}
+  WithLock(const WithLock&) = delete;
+  ~WithLock() { PyGILState_Release(state_); }
+
+ private:
+  int state_;
 };
 
 // Other threads of Python run meanwhile.

@@ -4,14 +4,12 @@
 // found no place would be missed by the Python module, which counts.
 #include "hosts/paddle/register.hpp"
 
-#include <paddle/common/enforce.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <utility>
 
-#include "hosts/paddle/errors.hpp"
+#include "hosts/paddle/paddles_errors.hpp"
 #include "hosts/paddle/run.hpp"
 
 namespace twinops::paddle_host {
@@ -67,22 +65,6 @@ Inputs inputs_of(const Signature& s, const ::paddle::CustomOpKernelContext& cont
     inputs.end_of_input();
   }
   return inputs;
-}
-
-// What twinops refuses becomes the error of Paddle's that Python knows by the same exception.
-template <class F>
-auto with_paddles_errors(F&& f) {
-  try {
-    return f();
-  } catch (const Refusal& refusal) {
-    if (refusal.status == TWINOPS_INVALID_ARGUMENT)
-      PADDLE_THROW(common::errors::InvalidArgument("twinops: %s", refusal.what()));
-    if (refusal.status == TWINOPS_UNSUPPORTED)
-      PADDLE_THROW(common::errors::Unimplemented("twinops: %s", refusal.what()));
-    if (refusal.status == TWINOPS_OUT_OF_MEMORY)
-      PADDLE_THROW(common::errors::ResourceExhausted("twinops: %s", refusal.what()));
-    PADDLE_THROW(common::errors::Unavailable("twinops: %s", refusal.what()));
-  }
 }
 
 template <size_t place, Pass pass>

@@ -109,17 +109,6 @@ DLTensor view_of(const ::paddle::Tensor& tensor, const twinops_argument_info& ar
   return ::paddle::Tensor(tensor);
 }
 
-::paddle::Tensor one_element_like(const ::paddle::Tensor& tensor) {
-  const ::paddle::Tensor one = empty({1}, tensor.dtype(), tensor.place());
-  auto all = std::make_shared<phi::DenseTensor>(static_cast<const phi::DenseTensor&>(*one.impl()));
-  const phi::DDim dims = tensor.dims();
-  phi::DenseTensorMeta meta(tensor.dtype(), dims);
-  meta.strides = dims;
-  for (int i = 0; i < dims.size(); ++i) meta.strides[i] = 0;
-  all->set_meta(meta);
-  return ::paddle::Tensor(all);
-}
-
 void serve_device(const std::string& device_type, DLDeviceType memory) {
   const std::lock_guard lock(devices_mutex);
   devices[device_type] = memory;

@@ -22,9 +22,6 @@ DLTensor view_of(const ::paddle::Tensor& tensor, const twinops_argument_info& ar
 ::paddle::Tensor empty(const std::vector<int64_t>& shape, phi::DataType type,
                        const phi::Place& place);
 
-// A tensor of this one's shape, type and place whose elements are one and the same.
-::paddle::Tensor one_element_like(const ::paddle::Tensor& tensor);
-
 // Says what the memory of one of Paddle's custom devices is: kDLCUDA, its streams CUDA's, or
 // kDLCPU. What is not said is refused: a device's memory may be out of reach.
 void serve_device(const std::string& device_type, DLDeviceType memory);

@@ -107,6 +107,22 @@ def test_backward_has_the_bits_of_the_cpu(op, dtype):
     assert_same_bits(*results[::-1])
 
 
+@pytest.mark.parametrize("op", ["softmax", "bias_dropout_residual"])
+def test_auto_cast_rounds_no_gradient(op):
+    """It converts what operators of Paddle's are given, on devices alone; ours are given what they had."""
+    results = []
+    paddle.set_device("twindev")
+    for enable in (False, True):
+        x = moved(paddle.to_tensor([[1.0, 2.0, 4.0]]), PLACE)
+        x.stop_gradient = False
+        with paddle.amp.auto_cast(enable, level="O2", dtype="float16", custom_white_list={"transpose", "stack"}):
+            y = F.softmax(x) if op == "softmax" else F.bias_dropout_residual(x, residual=x, p=0.0)
+        assert y.dtype == paddle.float32
+        y.backward(moved(paddle.to_tensor([[1.0 + 2**-20, 3.0, 5.0]]), PLACE))
+        results.append([x.grad])
+    assert_same_bits(*results)
+
+
 @pytest.mark.parametrize("shape", [[1], [3, 1000], [64, 4097], [1024, 1024]])
 def test_masks_are_equal(shape):
     masks = []

@@ -1,66 +1,54 @@
-"""What is seen of Paddle's own differentiation, and what is refused there: which inputs a gradient is
-asked for, and second derivatives in programs, which Paddle would take for zero."""
+"""What is seen of Paddle's own differentiation, and what is refused there: how a backward pass is asked for,
+and second derivatives in programs, which Paddle would take for zero."""
 
+import contextlib
 import functools
 import threading
 
 from paddle.base import core
 
 
-class _Targets(threading.local):
-    """What paddle.grad, while it runs in this thread, differentiates with respect to."""
+class _Pass(threading.local):
+    """The backward pass that runs in this thread."""
 
-    nodes = None  # node -> whether a way leads from it to a target
+    retains = True  # whether its graph is kept for another one
+    creates = False  # whether it is to be differentiated itself
 
-    def leads_from(self, node):
-        way = [node]
-        while way:
-            node = way[-1]
-            below = [n for n in node.next_functions if n is not None]
-            new = [n for n in below if n not in self.nodes]
-            if node in self.nodes or not new:
-                self.nodes.setdefault(node, any(self.nodes[n] for n in below))
-                way.pop()
-            way += new
-        return self.nodes[node]
+    def __init__(self):
+        self.waiting = []  # dicts of gradients that are computed, and may never be fetched
 
-
-_targets = _Targets()
-
-
-class Needed:
-    """Which of the inputs of a call need a gradient. paddle.grad cuts off those that lead to none of
-    its targets, and refuses a gradient for them; it does not tell a PyLayer which they are."""
-
-    __slots__ = ("flags", "nodes")
-
-    def __init__(self, tensors):
-        self.flags = [not t.stop_gradient for t in tensors]
-        several = sum(self.flags) > 1
-        self.nodes = [t.grad_fn for t in tensors] if several else None
-
-    def only(self, gradients):
-        """The gradients that are needed, None in the place of others."""
-        flags = self.flags
-        if self.nodes is not None and _targets.nodes is not None:
-            flags = [f and _targets.leads_from(n) for f, n in zip(flags, self.nodes)]
-        return tuple(g if needed else None for g, needed in zip(gradients, flags))
-
-
-def _follow_grad():
-    """Sees what paddle.grad differentiates with respect to."""
-    original = core.eager.run_partial_grad
-
-    @functools.wraps(original)
-    def run_partial_grad(outputs, inputs, *args, **kwargs):
-        before = _targets.nodes
-        _targets.nodes = {t.grad_fn: True for t in inputs if not t.stop_gradient}
+    @contextlib.contextmanager
+    def goes_on(self, retains, creates):
+        """A pass begins, maybe within another one."""
+        before = self.retains, self.creates, self.waiting
+        self.retains, self.creates, self.waiting = retains, creates, []
         try:
-            return original(outputs, inputs, *args, **kwargs)
+            yield
         finally:
-            _targets.nodes = before
+            for found in self.waiting:
+                found.clear()
+            self.retains, self.creates, self.waiting = before
 
-    core.eager.run_partial_grad = run_partial_grad
+
+current = _Pass()
+
+
+def _follow_backward():
+    """Sees how Tensor.backward and paddle.grad are called."""
+    backward, grad = core.eager.run_backward, core.eager.run_partial_grad
+
+    @functools.wraps(backward)
+    def run_backward(tensors, gradients, retain_graph=False, *args):
+        with current.goes_on(retain_graph, False):
+            return backward(tensors, gradients, retain_graph, *args)
+
+    @functools.wraps(grad)
+    def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, *args):
+        # Paddle runs a copy of the graph, and keeps the graph itself whatever it is told.
+        with current.goes_on(True, create_graph):
+            return grad(outputs, inputs, gradients, retain_graph, create_graph, *args)
+
+    core.eager.run_backward, core.eager.run_partial_grad = run_backward, run_partial_grad
 
 
 def _refuse_second_derivatives_of_programs():
@@ -89,5 +77,5 @@ def _refuse_second_derivatives_of_programs():
     ir_backward.calc_gradient_helper = calc_gradient_helper
 
 
-_follow_grad()
+_follow_backward()
 _refuse_second_derivatives_of_programs()
