@@ -172,3 +172,22 @@ def test_ranks_agree_with_the_whole(body, world):
 
 def test_fsdp2_trains_as_one_process():
     _run(_fsdp2, 2)
+
+
+@pytest.mark.parametrize("parts, rows", [(2, 8192), (8, 8192), (4, 4096)])
+def test_a_bias_gradient_cut_at_powers_of_two_chunks_has_the_same_bits(parts, rows):
+    """Each part is a subtree of the one order of sums, of 1024 rows or a power of two times as many."""
+    dy = torch.randn(rows, 24)
+
+    def gradient(dy, start):
+        bias = torch.zeros(24, requires_grad=True)
+        x = torch.zeros_like(dy)
+        shard = dict(global_shape=(rows, 24), start=(start, 0))
+        _seeded(F.bias_dropout_residual, x, bias, x, 0.25, **shard).backward(dy)
+        return bias.grad
+
+    size = rows // parts
+    found = [gradient(dy[i : i + size], i) for i in range(0, rows, size)]
+    while len(found) > 1:
+        found = [a + b for a, b in zip(found[::2], found[1::2])]
+    assert_same_bits(found[0], gradient(dy, 0))
