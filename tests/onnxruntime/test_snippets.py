@@ -1,9 +1,9 @@
-"""The snippets of README.md, whose digest is the same on every machine, and of docs/hosts/onnxruntime.md."""
+"""The snippets of docs/hosts/onnxruntime.md. README.md's, which need apache-tvm-ffi, are in tests/arrays."""
 
 import pytest
 from snippets import run, snippets_of
 
-SNIPPETS = [s for page in ("README.md", "docs/hosts/onnxruntime.md") for s in snippets_of(page)]
+SNIPPETS = snippets_of("docs/hosts/onnxruntime.md")
 
 
 @pytest.mark.parametrize("code, expected", SNIPPETS)
