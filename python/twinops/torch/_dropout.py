@@ -1,10 +1,10 @@
 """The dropout family of functional.py."""
 
 import torch
-from torch import Tensor
 
 from twinops._outputs import bias_shape
 from twinops.torch import _autograd, _eager, _random, _softmax, sharding
+from twinops.torch._softmax import check_tensor
 
 _MASK_TYPES = {"bits": "uint32", "bytes": "bool", None: ""}
 
@@ -42,8 +42,7 @@ def _mask_type(mask, x):
 
 
 def run(x, p, training, inplace, generator, mask, global_shape, start, shared_axes=""):
-    if not isinstance(x, Tensor):
-        raise TypeError(f"dropout(): argument 'input' must be Tensor, not {type(x).__name__}")
+    check_tensor("dropout", x)
     _check_p(p)
     mask_type = _mask_type(mask, x)
     if not _draws(x, p, training):
@@ -101,6 +100,7 @@ def dropout(
 
 def _channels(name, x, p, training, inplace, generator, ranks):
     """Whole channels are dropped: all axes behind the first two share a draw."""
+    check_tensor(name, x)
     _check_p(p)
     if x.dim() not in ranks:
         raise RuntimeError(
@@ -124,6 +124,7 @@ def dropout1d(input, p=0.5, training=True, inplace=False, *, generator=None):
 def dropout2d(input, p=0.5, training=True, inplace=False, *, generator=None):
     """torch.nn.functional.dropout2d: drops whole channels of (N, C, H, W). As in PyTorch, an input of
     three dimensions is (N, C, L)."""
+    check_tensor("dropout2d", input)
     _check_p(p)
     if input.dim() == 3:
         return dropout1d(input, p, training, inplace, generator=generator)
@@ -141,6 +142,7 @@ def bitmask_dropout(input, p=0.5, training=True, *, generator=None, global_shape
     """Dropout that returns its mask too, as ONNX Runtime's BitmaskDropout: (y, mask). The mask is int32
     of shape [ceil(n / 32)]: element e is bit e % 32 of word e // 32, counted from the lowest bit,
     1 = kept; bits beyond the last element are 0. The other arguments are dropout's."""
+    check_tensor("bitmask_dropout", input)
     _check_p(p)
     if _draws(input, p, training):
         attributes, seed_tensor = _random_arguments(input, p, generator, global_shape, start)
@@ -168,6 +170,7 @@ def bias_dropout_residual(
     residual: None, or a tensor of the shape and type of input.
     The other arguments are dropout's. docs/operators/bias_dropout_residual.md
     """
+    check_tensor("bias_dropout_residual", input)
     _check_p(p)
     mask_type = _mask_type(mask, input)
     if bias is not None and bias.shape not in (input.shape, input.shape[-1:]):
@@ -223,6 +226,7 @@ def softmax_dropout(
     p, training, generator, global_shape, start: dropout's; dropout_mask: its `mask`.
     docs/operators/softmax_dropout.md
     """
+    check_tensor("softmax_dropout", input)
     _check_p(p)
     _softmax.check_dim(input, dim)
     masks = _softmax.row_masks(scale, causal, causal_offset, masked_rows)

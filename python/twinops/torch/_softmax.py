@@ -8,6 +8,11 @@ from twinops.torch import _autograd, _eager, sharding
 _HALF = (torch.float16, torch.bfloat16)
 
 
+def check_tensor(function, x):
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{function}(): argument 'input' must be Tensor, not {type(x).__name__}")
+
+
 def check_dim(x, dim):
     if type(dim) is not int:
         raise TypeError(f"softmax(): argument 'dim' must be int, not {type(dim).__name__}")
@@ -44,8 +49,7 @@ def cast(x, dtype):
 
 
 def run(op, x, dim, dtype, mask, lengths, bias, attributes):
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{op}(): argument 'input' must be Tensor, not {type(x).__name__}")
+    check_tensor(op, x)
     if sharding.is_sharded(x):
         return sharding.softmax(op, x, dim, dtype, mask, lengths, bias, attributes)
     check_dim(x, dim)

@@ -24,7 +24,8 @@ The dropout family:
 
 generator: a torch.Generator to draw the seed from; None: PyTorch's default CPU generator.
 mask: what the backward pass reads. None: the mask is not stored but drawn again; "bits": it is stored,
-    an eighth of a byte an element; "bytes": a byte an element; "auto": "bits" on a CPU, None on a GPU.
+    an eighth of a byte an element; "bytes": a byte an element; "auto", the default: "bits" on a CPU, None on a
+    GPU.
 global_shape, start: tuples, where the tensor is a part of a larger one: the shape of the whole, and the
     index of the tensor's first element in it. It drops what the whole would drop there.
 """
