@@ -47,15 +47,15 @@ namespace {
 
 using ::paddle::Tensor;
 
-// auto_cast converts nothing meanwhile.
-class AsItIs {
+// paddle.amp.auto_cast converts no tensor while this lives.
+class WithoutAutoCast {
  public:
-  AsItIs() : settings_(*::paddle::imperative::GetCurrentAmpAttrs()) {
+  WithoutAutoCast() : settings_(*::paddle::imperative::GetCurrentAmpAttrs()) {
     level_ = settings_.GetAmpLevel();
     if (level_ != Level::O0) settings_.SetAmpLevel(Level::O0);
   }
-  AsItIs(const AsItIs&) = delete;
-  ~AsItIs() {
+  WithoutAutoCast(const WithoutAutoCast&) = delete;
+  ~WithoutAutoCast() {
     if (level_ != Level::O0) settings_.SetAmpLevel(level_);
   }
 
@@ -65,8 +65,8 @@ class AsItIs {
   Level level_;
 };
 
-// No axis is moved, and nothing is copied.
-Tensor again(const Tensor& tensor) {
+// The same tensor, behind a new node: no axis is moved, and nothing is copied.
+Tensor same_in_a_node(const Tensor& tensor) {
   std::vector<int> axes(tensor.dims().size());
   std::iota(axes.begin(), axes.end(), 0);
   return transpose_ad_func(tensor, std::move(axes), ::paddle::none);
@@ -75,20 +75,20 @@ Tensor again(const Tensor& tensor) {
 }  // namespace
 
 Tensor node(const Tensor& tensor, const Hook& hook) {
-  const AsItIs guard;
-  Tensor result = again(tensor);
+  const WithoutAutoCast guard;
+  Tensor result = same_in_a_node(tensor);
   egr::egr_utils_api::RegisterGradientHookForTensor(result, hook);
   return result;
 }
 
 Tensor behind(const Tensor& tensor, const Tensor& value, const Hook& gradient) {
-  const AsItIs guard;
+  const WithoutAutoCast guard;
   const Tensor within = node(tensor, gradient);
-  return link(again(link(within, value)), value);
+  return link(same_in_a_node(link(within, value)), value);
 }
 
 Tensor stack(const std::vector<Tensor>& tensors) {
-  const AsItIs guard;
+  const WithoutAutoCast guard;
   return stack_ad_func(tensors, 0, ::paddle::none);
 }
 

@@ -1,4 +1,4 @@
-// Of what Paddle calls: nothing but errors of its own may be thrown through it.
+// A function that Paddle calls may throw nothing but Paddle's own errors.
 #pragma once
 
 #include <paddle/common/enforce.h>
@@ -7,7 +7,7 @@
 
 namespace twinops::paddle_host {
 
-// What twinops refuses becomes the error of Paddle's that Python knows by the same exception.
+// What twinops refuses becomes the error of Paddle's that is the same exception in Python.
 template <class F>
 auto with_paddles_errors(F&& f) {
   try {

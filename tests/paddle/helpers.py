@@ -1,4 +1,6 @@
-"""Tensors from arrays, and gradients by differences, for the tests of functions."""
+"""Tensors from arrays, gradients by differences, and memory that is held, for the tests of functions."""
+
+import gc
 
 import numpy as np
 import paddle
@@ -21,3 +23,11 @@ def finite_differences(f, x, dy, step=1e-5):
             ends.append(float((f(tensor(moved, "float64")).numpy() * dy).sum()))
         gradient[i] = (ends[0] - ends[1]) / (2 * step)
     return gradient
+
+
+def held(function):
+    """Bytes of Paddle's memory that the result of function() holds."""
+    gc.collect()
+    before = paddle.base.core.host_memory_stat_current_value("Allocated", 0)
+    result = function()  # noqa: F841
+    return paddle.base.core.host_memory_stat_current_value("Allocated", 0) - before

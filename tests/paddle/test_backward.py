@@ -1,8 +1,7 @@
-"""The operators' place in Paddle's graph of gradients: passes again and again, what they let go, hooks,
-PyLayers, recompute, threads."""
+"""The operators' place in Paddle's autograd graph: repeated backward passes, what they free, hooks, PyLayers,
+recompute, threads."""
 
 import functools
-import gc
 import subprocess
 import sys
 import threading
@@ -10,7 +9,7 @@ import threading
 import numpy as np
 import paddle
 import pytest
-from helpers import tensor
+from helpers import held, tensor
 from test_derivatives import FUNCTIONS
 
 import twinops.paddle as tp
@@ -49,7 +48,7 @@ def loss_of(name, rng):
 
 
 @every
-def test_a_graph_that_is_kept_can_be_gone_through_again(name, rng):
+def test_a_second_pass_through_a_graph_that_is_kept(name, rng):
     x, y, loss = loss_of(name, rng)
     (expected,) = paddle.grad(loss, x)
     for times in (1, 2, 3):
@@ -60,7 +59,7 @@ def test_a_graph_that_is_kept_can_be_gone_through_again(name, rng):
 
 @every
 @pytest.mark.parametrize("retain_graph", [False, True])
-def test_a_graph_that_is_not_kept_is_refused(name, retain_graph, rng):
+def test_a_second_pass_through_a_graph_that_is_not_kept_is_refused(name, retain_graph, rng):
     x, y, loss = loss_of(name, rng)
     loss.backward(retain_graph=retain_graph)
     if retain_graph:
@@ -204,14 +203,6 @@ def test_passes_within_passes(rng):
             x.clear_gradient()
     for other in results[1:]:
         np.testing.assert_allclose(results[0], other, rtol=1e-12, atol=1e-14)
-
-
-def held(function):
-    """Bytes of memory that are held after it more than before, while its result is."""
-    gc.collect()
-    before = paddle.base.core.host_memory_stat_current_value("Allocated", 0)
-    result = function()  # noqa: F841
-    return paddle.base.core.host_memory_stat_current_value("Allocated", 0) - before
 
 
 def test_gradients_that_nobody_fetches_are_let_go():

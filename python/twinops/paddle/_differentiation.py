@@ -1,5 +1,5 @@
-"""What is seen of Paddle's own differentiation, and what is refused there: how a backward pass is asked for,
-and second derivatives in programs, which Paddle would take for zero."""
+"""Two changes to Paddle's own differentiation: it is known how the backward pass that runs was asked for, and
+second derivatives in programs, which Paddle would take for zero, are refused."""
 
 import contextlib
 import functools
@@ -18,8 +18,8 @@ class _Pass(threading.local):
         self.waiting = []  # dicts of gradients that are computed, and may never be fetched
 
     @contextlib.contextmanager
-    def goes_on(self, retains, creates):
-        """A pass begins, maybe within another one."""
+    def begins(self, retains, creates):
+        """A context: the pass that runs in it, maybe within another one."""
         before = self.retains, self.creates, self.waiting
         self.retains, self.creates, self.waiting = retains, creates, []
         try:
@@ -34,18 +34,18 @@ current = _Pass()
 
 
 def _follow_backward():
-    """Sees how Tensor.backward and paddle.grad are called."""
+    """Sets `current` in Tensor.backward and paddle.grad."""
     backward, grad = core.eager.run_backward, core.eager.run_partial_grad
 
     @functools.wraps(backward)
     def run_backward(tensors, gradients, retain_graph=False, *args):
-        with current.goes_on(retain_graph, False):
+        with current.begins(retain_graph, False):
             return backward(tensors, gradients, retain_graph, *args)
 
     @functools.wraps(grad)
     def run_partial_grad(outputs, inputs, gradients, retain_graph, create_graph, *args):
         # Paddle runs a copy of the graph, and keeps the graph itself whatever it is told.
-        with current.goes_on(True, create_graph):
+        with current.begins(True, create_graph):
             return grad(outputs, inputs, gradients, retain_graph, create_graph, *args)
 
     core.eager.run_backward, core.eager.run_partial_grad = run_backward, run_partial_grad

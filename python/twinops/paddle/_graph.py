@@ -1,4 +1,4 @@
-"""The place of a value in Paddle's graph of gradients: hosts/paddle/autograd.hpp, and values that depend on
+"""The place of a value in Paddle's autograd graph: hosts/paddle/autograd.hpp, and values that depend on
 several tensors."""
 
 import paddle
@@ -27,9 +27,9 @@ def _zeros(shape, dtype, place):
 
 
 def _behind_several(tensors, value, gradients):
-    """Of `tensors`, a dict. The gradients are computed when a pass reaches what depends on all of them, and
-    wait until the pass, which brings nothing but zeros along, has reached each tensor."""
-    # The graph is not to hold the tensors.
+    """behind() for a dict: position -> tensor. The value stands behind a stack of one number for each tensor.
+    When a backward pass reaches the stack, all gradients are computed at once and wait in `found`; the pass
+    carries zeros on, and the hook of each tensor returns its gradient instead."""
     found, count, dtype, place = {}, len(tensors), value.dtype, value.place
 
     def compute(dy):
@@ -37,7 +37,7 @@ def _behind_several(tensors, value, gradients):
         current.waiting.append(found)
         return _zeros([count], dtype, place)
 
-    zero = _zeros([], dtype, place)
+    zero = _zeros([], dtype, place)  # the graph holds this one's memory instead of the tensors'
     within = [_native.node(t, lambda _, i=i: found.pop(i)) for i, t in tensors.items()]
     # Paddle takes no gradient without elements from a hook, but what came to it: there it has to fit.
     numbers = [link(t, zero) if t.size else t.sum().astype(dtype) for t in within]
@@ -45,10 +45,10 @@ def _behind_several(tensors, value, gradients):
 
 
 def behind(tensors, value, gradients):
-    """`value`, a new tensor, behind those of `tensors` that have a gradient, at least one.
+    """`value`, a new tensor, as a function of those of `tensors` that want a gradient, at least one.
 
-    gradients(dy): what comes for each of the tensors if dy comes for the value; tensors that have no
-        gradient need none. In a pass with create_graph=True it is to be made of what has a history.
+    gradients(dy): the gradients of the tensors, in their order, from the value's; those of tensors that want
+        none are not used. In a pass with create_graph=True they have to be part of the autograd graph.
     """
     wanted = {i: t for i, t in enumerate(tensors) if t is not None and not t.stop_gradient}
     if len(wanted) > 1:

@@ -1,6 +1,6 @@
 """Derivatives of derivatives. The gradient of a linear operator is linear too, and its own gradient is the
-operator again; what softmax's is says `SECOND`, in operators that exist. So there are derivatives of any
-order.
+operator again; the gradients of softmax's gradients are made of differentiable operators. So there are
+derivatives of any order.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from twinops.paddle._differentiation import current
 
 
 def gradients(state, dy):
-    """The gradients of a call (_eager.State) as functions of dy, and of what was kept of the call."""
+    """The gradients of a call (_eager.State), differentiable with respect to dy and to the call's input."""
     plan, kept, attributes = state.plan, state.kept, state.attributes
     if plan.reads_result and len(plan.wanted) > 1:
         raise NotImplementedError(
@@ -33,7 +33,7 @@ def gradients(state, dy):
         masks = {n: kept[n] for n in ("mask", "lengths", "bias") if n in kept}
         kept = {"out": kept["probabilities"], **masks}
     tensors = [dy]
-    if plan.reads_result:  # it gets its history back: it depends on the place of the input as it did on that
+    if plan.reads_result:  # it was kept without its history: it is a function of the call's input again
         again = _eager.State(plan, attributes, kept, state.place)
         x = _graph.link(state.place, kept["out"])
         x.stop_gradient = False
@@ -52,7 +52,7 @@ def _gradients(plan, kept, attributes, tensors):
 
 
 class _Derivative:
-    """What comes for the tensors that the gradient i depends on, of what comes for that."""
+    """The gradients of the tensors that gradient i is a function of, from dd, the gradient of that."""
 
     def __init__(self, plan, kept, attributes, i):
         self.plan, self.kept, self.attributes, self.i = plan, kept, attributes, i
@@ -68,7 +68,7 @@ class _Derivative:
 
 
 def _linear(plan, kept, attributes, i, dd):
-    """Of a linear operator: it is applied to what came for its input i, with the masks it had."""
+    """Of a linear operator: it is applied to dd in the place of its input i, with the mask that it had."""
     inputs = {n: kept.get(n) for n in plan.kept_inputs if n.endswith(("tensor", "seeds"))}
     if i > 0:  # the first input is always there
         inputs[plan.wanted[0]] = paddle.zeros_like(kept[plan.dy])
