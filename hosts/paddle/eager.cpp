@@ -78,17 +78,11 @@ std::string names_of(const List& list) {
                   ", its attributes " + names_of(s.attributes));
 }
 
-// None comes as no object; a mask that the forward pass left out has no elements.
-bool is_left_out(const Signature& s, const Input& input, PyObject* object) {
+// None comes as no object.
+bool is_left_out(const Input& input, PyObject* object) {
   if (object == nullptr || object == &_Py_NoneStruct) return true;
-  const bool required = !input.optional && (!input.argument || input.argument->is_required != 0);
-  if (required || !::paddle::pybind::PyCheckTensor(object)) return false;
-  const Tensor& tensor = tensor_of(s, input, object);
-  return !tensor.defined() || tensor.numel() == 0;
-}
-
-bool is_required(const Input& input) {
-  return !input.optional && (!input.argument || input.argument->is_required != 0);
+  return !input.is_required() && ::paddle::pybind::PyCheckTensor(object) &&
+         is_left_out(input, ::paddle::pybind::CastPyArg2Tensor(object, 0));
 }
 
 struct Request {
@@ -129,14 +123,14 @@ Request take_inputs(const Signature& s, PyObject* given) {
   for (size_t i = 0; i < s.inputs.size(); ++i) {
     const Input& input = s.inputs[i];
     PyObject* object = found[i];
-    if (!is_left_out(s, input, object)) {
+    if (!is_left_out(input, object)) {
       if (input.list) {
         take_list(s, input, object, request);
       } else {
         request.inputs.add(tensor_of(s, input, object));
         request.objects.push_back(object);
       }
-    } else if (is_required(input)) {
+    } else if (input.is_required()) {
       wrong_type(s, input.name, "a tensor", &_Py_NoneStruct);
     }
     request.inputs.end_of_input();

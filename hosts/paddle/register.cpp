@@ -45,22 +45,16 @@ Values values_of(const Signature& s, const Attributes& attributes, bool complete
   return values;
 }
 
-// None comes as a tensor of nothing; a mask that the forward pass left out has no elements.
-bool is_left_out(const ::paddle::Tensor& tensor) {
-  return !tensor.defined() || !tensor.has_allocation() || tensor.numel() == 0;
-}
-
 Inputs inputs_of(const Signature& s, const ::paddle::CustomOpKernelContext& context) {
   Inputs inputs;
   for (size_t i = 0; i < s.inputs.size(); ++i) {
     const Input& input = s.inputs[i];
-    const bool required = !input.optional && (!input.argument || input.argument->is_required != 0);
     const auto& [begin, end] = context.InputRangeAt(i);
     for (size_t k = begin; k < end; ++k) {
       const ::paddle::Tensor& tensor = context.InputAt(k);
-      if (required && !tensor.defined())
+      if (input.is_required() && !tensor.defined())
         refuse(s.info->name, ": ", input.name, ": expected a tensor; got None");
-      if (required || !is_left_out(tensor)) inputs.add(tensor);
+      if (!is_left_out(input, tensor)) inputs.add(tensor);
     }
     inputs.end_of_input();
   }

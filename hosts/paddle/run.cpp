@@ -101,6 +101,10 @@ void launch(const Signature& s, const Arguments& arguments, const Values& values
 
 }  // namespace
 
+bool is_left_out(const Input& input, const Tensor& tensor) {
+  return !tensor.defined() || (input.may_be_empty && tensor.numel() == 0);
+}
+
 Values default_values(const Signature& s) {
   Values values;
   for (const Attribute& a : s.attributes) {

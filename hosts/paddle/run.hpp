@@ -26,6 +26,10 @@ struct Inputs {
   const ::paddle::Tensor& first(size_t input) const { return *tensors[begin[input]]; }
 };
 
+// Whether what came for an input that is not required says that it is not there. A tensor without
+// elements is there, unless the forward operator left it out.
+bool is_left_out(const Input& input, const ::paddle::Tensor& tensor);
+
 // The values that an attribute has where nothing is said.
 Values default_values(const Signature& signature);
 

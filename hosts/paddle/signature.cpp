@@ -28,8 +28,17 @@ constexpr Rule kRules[] = {
     {"random_projection_grad", "dx", Output::Shape::like_input, "x", {}, nullptr},
 };
 
-// Operators whose mask and bias may be there without a gradient: a mask of bytes has none.
-constexpr const char* kAlsoWithout[] = {"softmax", "log_softmax", "softmax_dropout"};
+// Operators whose mask and bias may be there without a gradient: a mask of bytes has none. The
+// gradient of probabilities then needs no masks: python/twinops/_outputs.py, needs_masks(), has the
+// reason, and is the same rule for other hosts.
+struct Masked {
+  const char* op;
+  bool gradient_needs_masks;
+};
+constexpr Masked kMasked[] = {
+    {"softmax", false}, {"log_softmax", true}, {"softmax_dropout", false}};
+constexpr const char* kMasks[] = {"mask", "lengths", "bias"};  // inputs
+constexpr const char* kMaskAttributes[] = {"causal", "causal_offset"};
 
 // Gradients that are the gradient of the output as it is.
 struct PassedOn {
@@ -99,9 +108,16 @@ Output forward_output(Signature& s, const twinops_argument_info& argument) {
   return output;
 }
 
-void add_attributes(Signature& s) {
+template <class Names>
+bool is_one_of(const Names& names, const char* name) {
+  return std::any_of(std::begin(names), std::end(names),
+                     [&](const char* other) { return equal(name, other); });
+}
+
+void add_attributes(Signature& s, bool with_masks) {
   for (size_t i = 0; i < s.info->attribute_count; ++i) {
     const twinops_attribute_info* a = s.info->attributes[i];
+    if (!with_masks && is_one_of(kMaskAttributes, a->default_value.name)) continue;
     s.attributes.push_back({a->default_value.name, a->default_value.kind, a});
   }
 }
@@ -118,7 +134,8 @@ bool find_source(const Signature& forward, const twinops_argument_info& argument
     const bool first = &output == &forward.outputs.front();
     const bool is_gradient = name == "d" + output.name || (first && name == "dy");
     if (!is_gradient && name != output.name && !(first && name == "y")) continue;
-    input = {output.name, &argument, output.list, false, is_gradient};
+    const bool may_be_empty = !is_gradient && argument.is_required == 0;
+    input = {output.name, &argument, output.list, false, is_gradient, may_be_empty};
     return true;
   }
   return false;
@@ -164,9 +181,19 @@ bool has_optional_gradient(const twinops_operator_info& info, const twinops_argu
   });
 }
 
-bool may_be_without(const twinops_operator_info& info) {
-  return std::any_of(std::begin(kAlsoWithout), std::end(kAlsoWithout),
-                     [&](const char* name) { return equal(info.name, name); });
+const Masked* find_masked(const twinops_operator_info& info) {
+  const auto* const found = std::find_if(std::begin(kMasked), std::end(kMasked),
+                                         [&](const Masked& m) { return equal(info.name, m.op); });
+  return found == std::end(kMasked) ? nullptr : found;
+}
+
+// Whether the gradient of an operator is to be told of the masks that it has.
+bool gradient_needs_masks(const Signature& forward) {
+  const Masked* masked = find_masked(*forward.info);
+  return masked == nullptr || masked->gradient_needs_masks ||
+         std::any_of(forward.inputs.begin(), forward.inputs.end(), [](const Input& input) {
+           return !input.optional && is_one_of(kMasks, input.name.c_str());
+         });
 }
 
 // `chosen`: those of the inputs with an optional gradient that are there, a bit each.
@@ -182,7 +209,7 @@ Signature forward_signature(const twinops_operator_info& info, unsigned chosen) 
     if (has_optional_gradient(info, a)) {
       const bool there = (chosen & 1) != 0;
       chosen >>= 1;
-      if (!there && !may_be_without(info)) continue;
+      if (!there && find_masked(info) == nullptr) continue;
       input.optional = !there;
       if (there) s.name += joint + input.name;
       if (there) joint = "_and_";
@@ -193,7 +220,7 @@ Signature forward_signature(const twinops_operator_info& info, unsigned chosen) 
   const bool needs_shape = std::all_of(s.inputs.begin(), s.inputs.end(),
                                        [](const Input& input) { return input.optional; });
   if (needs_shape) s.inputs.insert(s.inputs.begin(), {"like", nullptr, false, false, false});
-  add_attributes(s);
+  add_attributes(s, true);
   for (size_t i = 0; i < info.argument_count; ++i)
     if (info.arguments[i]->is_output != 0)
       s.outputs.push_back(forward_output(s, *info.arguments[i]));
@@ -236,10 +263,11 @@ Signature gradient_signature(const Signature& forward) {
   s.name = forward.name;
   s.info = twinops_find_operator((std::string(forward.info->name) + "_grad").c_str());
   if (s.info == nullptr) return s;
+  const bool with_masks = gradient_needs_masks(forward);
   for (size_t i = 0; i < s.info->argument_count; ++i) {
     const twinops_argument_info& a = *s.info->arguments[i];
     Input input;
-    if (a.is_output != 0) continue;
+    if (a.is_output != 0 || (!with_masks && is_one_of(kMasks, a.name))) continue;
     if (find_source(forward, a, input))
       s.inputs.push_back(input);
     else if (a.is_required != 0)
@@ -249,7 +277,7 @@ Signature gradient_signature(const Signature& forward) {
     if (s.info->arguments[i]->is_output != 0) add_gradient(s, forward, *s.info->arguments[i]);
   for (const PassedOn& p : kPassedOn)
     if (equal(p.op, forward.info->name)) pass_on(s, forward, p.input);
-  add_attributes(s);
+  add_attributes(s, with_masks);
   return s;
 }
 

@@ -16,7 +16,10 @@ struct Input {
   bool list = false;
   bool optional = false;
   bool gradient = false;      // of the forward operator's output `name`
+  bool may_be_empty = false;  // an output of the forward operator: without elements, if left out
   std::string python_name{};  // `name`, or of a gradient `name`@GRAD
+
+  bool is_required() const { return !optional && !may_be_empty; }
 };
 
 struct Output {
@@ -68,7 +71,7 @@ bool is_gradient(const twinops_operator_info& info);
 std::vector<Signature> forward_signatures(const twinops_operator_info& info);
 
 // The operator `<forward>_grad` as the gradient of `forward`; its `info` is nullptr if there is
-// none.
+// none. That of softmax takes the masks only if one of them has a gradient.
 Signature gradient_signature(const Signature& forward);
 
 }  // namespace twinops::paddle_host

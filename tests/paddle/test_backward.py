@@ -133,6 +133,42 @@ def test_gradients_with_and_without_elements():
         assert (list(x.grad.shape), bias.grad.numpy().tolist()) == ([0, 4], [0.0] * 4)
 
 
+def with_mask(x, other):
+    return F.softmax(x, mask=other)
+
+
+def with_bias(x, other):
+    return F.log_softmax(x, bias=other)
+
+
+def with_bias_and_dropped(x, other):
+    return F.softmax_dropout(x, 0.5, bias=other)
+
+
+def after_bias(x, other):
+    return F.bias_dropout_residual(x, other, p=0.5)
+
+
+def beside_residual(x, other):
+    return F.bias_dropout_residual(x, residual=other, p=0.5)
+
+
+OF_TWO = [with_mask, with_bias, with_bias_and_dropped, after_bias, beside_residual]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("shape", [[0, 4], [4, 0]])
+@pytest.mark.parametrize("function", OF_TWO)
+def test_an_input_without_elements_is_there(function, shape, traced):
+    """It has a gradient, and is refused where its shape does not fit."""
+    f = paddle.jit.to_static(function, full_graph=True) if traced else function
+    x, other = number(np.ones(shape)), number(np.ones(shape))
+    f(x, other).sum().backward()
+    assert list(x.grad.shape) == list(other.grad.shape) == shape
+    with pytest.raises(ValueError, match=r"expected (a shape that broadcasts to x's|the shape of x), \[3, 4\]"):
+        f(number(np.ones([3, 4])), other)
+
+
 def test_no_grad_makes_no_graph():
     x = number(np.ones([2, 4]))
     with paddle.no_grad():

@@ -11,6 +11,7 @@ import pytest
 from paddle.static import InputSpec
 
 import twinops.paddle as tp
+from twinops import _outputs
 
 F = tp.functional
 
@@ -281,6 +282,33 @@ def test_a_static_graph_of_the_users():
     assert "static graph trained" in subprocess.run(
         run, check=True, capture_output=True, text=True
     ).stdout
+
+
+MASKS = """
+import paddle, twinops.paddle as tp
+paddle.enable_static()
+for op in ("softmax", "log_softmax", "softmax_dropout"):
+    for kind, wanted in (("bool", False), ("float32", False), ("float32", True)):
+        program = paddle.static.Program()
+        with paddle.static.program_guard(program):
+            x, mask = paddle.static.data("x", [2, 3], "float32"), paddle.static.data("mask", [2, 3], kind)
+            x.stop_gradient, mask.stop_gradient = False, not wanted
+            y = getattr(tp.functional, op)(x, mask=mask)
+            paddle.static.gradients([y.sum()], [x, mask] if wanted else [x])
+        (gradient,) = (o for o in program.global_block().ops if "_grad" in o.name() and "twinops" in o.name())
+        given = [v for v in gradient.operands_source() if v.initialized()]
+        print(op, kind, "wanted" if wanted else "fixed", any(v.is_same(mask) for v in given), sep=",")
+"""
+
+
+def test_a_gradient_in_a_program_reads_the_masks_that_an_eager_one_reads():
+    run = [sys.executable, "-c", MASKS]
+    out = subprocess.run(run, check=True, capture_output=True, text=True).stdout
+    found = [line.split(",") for line in out.splitlines() if "," in line]
+    assert len(found) == 9
+    for op, kind, wanted, read in found:
+        expected = _outputs.needs_masks(op, wanted == "wanted")
+        assert read == str(expected), f"{op} under a mask of {kind}, {wanted}"
 
 
 SECOND = """

@@ -148,7 +148,7 @@ def test_masks_of_softmax(options, rng):
 @pytest.mark.parametrize("op", ["softmax", "log_softmax"])
 def test_what_is_masked_out_has_no_gradient(op, traced, rng):
     """Whatever comes for it: the gradient of a loss that smooths labels, or, where logarithms are taken, a
-    NaN. (In dygraph, gradients of probabilities are computed without the masks.)"""
+    NaN. (Gradients of probabilities are computed without the masks.)"""
     out = rng.random([8, 8]) < 0.3
     mask, lengths = tensor(out, "bool"), tensor([5, 3], "int32")
     out = out | (np.arange(8) >= np.array([5, 3])[:, None, None])
@@ -164,6 +164,35 @@ def test_what_is_masked_out_has_no_gradient(op, traced, rng):
         found.append(x.grad.numpy())
     assert (found[0][out] == 0).all() and np.isfinite(found[0]).all()
     assert all(np.array_equal(found[0], other) for other in found[1:])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", ["bool", "numbers", "lengths", "bias", "causal"])
+@pytest.mark.parametrize("op", ["softmax", "log_softmax"])
+def test_a_program_gives_the_bits_of_an_eager_call(op, kind, dtype, rng):
+    out = tensor(rng.random([1, 6, 9]) < 0.3, "bool")
+    numbers = tensor(rng.standard_normal([1, 6, 9]), dtype, grad=kind == "bias")
+    masks = {
+        "bool": {"mask": out},
+        "numbers": {"mask": numbers},
+        "lengths": {"lengths": tensor([9, 4], "int32")},
+        "bias": {"bias": numbers, "mask": out},
+        "causal": {"causal": True, "causal_offset": 1},
+    }
+
+    def f(x):
+        return getattr(F, op)(x, scale=0.3, masked_rows="zeros", **masks[kind])
+
+    array, dy = rng.standard_normal([2, 6, 9]), tensor(rng.standard_normal([2, 6, 9]), dtype)
+    results = []
+    for function in (f, paddle.jit.to_static(f, full_graph=True)):
+        x = tensor(array, dtype, grad=True)
+        numbers.clear_gradient()
+        y = function(x)
+        y.backward(dy)
+        results.append([t.numpy().tobytes() for t in (y, x.grad, numbers.grad) if t is not None])
+    assert len(results[0]) == (3 if kind == "bias" else 2)
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("traced", [False, True])

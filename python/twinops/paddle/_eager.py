@@ -7,7 +7,6 @@ import ctypes
 
 from paddle.base import core
 
-from twinops import _outputs
 from twinops.paddle import _graph
 from twinops.paddle._differentiation import current
 
@@ -79,9 +78,6 @@ class Plan:
         self.kept_inputs = [n for n in kept if n not in outputs]
         # Inputs that have a gradient, in the order of the gradient's outputs.
         self.wanted = tuple(wanted)
-        if not _outputs.needs_masks(op, not set(_outputs.MASKS).isdisjoint(wanted)):
-            self.kept_inputs = [n for n in self.kept_inputs if n not in _outputs.MASKS]
-            self.attributes = [n for n in self.attributes if n not in _outputs.CAUSAL]
         # Whether the gradient reads an output that depends on x.
         self.reads_result = any(n in ("out", "probabilities") for n, _ in self.kept_outputs)
 
