@@ -249,6 +249,17 @@ def test_gradients_that_nobody_fetches_are_let_go():
     assert held(lambda: F.dropout(x, 0.5)) < 64 * 1024 * (8 + 2)
 
 
+def test_a_pass_that_fails_frees_its_gradients():
+    x, bias, residual = (number(np.ones([64, 1024][i % 2 :])) for i in range(3))
+    y = F.bias_dropout_residual(x, bias, residual, p=0.5)
+
+    def fails():
+        with pytest.raises(ValueError, match="MetaTensor"):  # docs/hosts/paddle.md#how-it-works
+            paddle.grad(y, bias, retain_graph=True, no_grad_vars=[x])
+
+    assert held(fails) < 3 * 8 * 1024
+
+
 def test_derivatives_of_derivatives_let_go_what_they_kept():
     x = number(np.ones([64, 1024]))
 
