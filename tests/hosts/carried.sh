@@ -24,7 +24,7 @@ collect() {
   done
   [[ ! -f $build/tools/twinops/twinops ]] || cp "$build/tools/twinops/twinops" "$native"
   strip "$native"/*
-  cp -r "$here" "$folder/tests"
+  cp -r "$here" "$root/tests/run_pytest.py" "$folder/tests"
   cp -r "$root"/examples "$root/README.md" "$folder"
   cp "$root"/benchmarks/{arrays,jax}_calls.py "$folder/benchmarks"
   # What the tests import and that machine may not have, after its own packages.
@@ -50,7 +50,7 @@ run() {
   paths
   for host in arrays jax onnxruntime; do
     echo "== $host"
-    python3 "$here/run_pytest.py" "$root/site" "$root/tests/$host" "$@" || failed=1
+    python3 "$root/tests/run_pytest.py" "$root/site" --with "$here" "$root/tests/$host" "$@" || failed=1
   done
   return $failed
 }

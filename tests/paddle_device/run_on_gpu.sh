@@ -19,4 +19,4 @@ if [[ -n ${PADDLE:-} ]]; then
   export LD_LIBRARY_PATH=$PADDLE/paddle/base:$PADDLE/paddle/libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
 CUSTOM_DEVICE_ROOT=$(cd "$DEVICE" && pwd) TWINDEV_MEMORY=cuda FLAGS_enable_api_kernel_fallback=True \
-  "$python" "$here/../paddle/run_pytest.py" "$SITE" "$here/test_device.py" -v
+  "$python" "$here/../run_pytest.py" "$SITE" "$here/test_device.py" -v

@@ -18,6 +18,7 @@ collect() {
   [[ ! -f $build/tools/twinops/twinops ]] || cp "$build"/tools/twinops/twinops "$native"
   strip "$native"/*
   cp "$here"/*.py "$folder/tests/torch"
+  cp "$here"/../run_pytest.py "$folder/tests"
   cp "$here"/../../docs/hosts/torch.md "$folder/docs/hosts"
   cp "$here"/../../benchmarks/torch_*.py "$folder/benchmarks" 2>/dev/null || true
   cp -r "$here"/../../examples "$folder"
@@ -35,7 +36,7 @@ for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"
 
 run() {
   export PYTHONPATH=$here/packages${PYTHONPATH:+:$PYTHONPATH}
-  exec python3 "$here/tests/torch/run_pytest.py" "$here/site" "$here/tests/torch" "$@"
+  exec python3 "$here/tests/run_pytest.py" "$here/site" "$here/tests/torch" "$@"
 }
 
 case ${1:-} in
