@@ -80,26 +80,21 @@ class Owned {
   PyObject* object_;
 };
 
+// Calls `begin`, and in the end `end` with what that returned.
+template <auto begin, auto end>
+class During {
+ public:
+  During() : state_(begin()) {}
+  During(const During&) = delete;
+  ~During() { end(state_); }
+
+ private:
+  decltype(begin()) state_;
+};
+
 // The interpreter's lock, in a thread that may have it or not.
-class WithLock {
- public:
-  WithLock() : state_(PyGILState_Ensure()) {}
-  WithLock(const WithLock&) = delete;
-  ~WithLock() { PyGILState_Release(state_); }
-
- private:
-  int state_;
-};
-
+using WithLock = During<&PyGILState_Ensure, &PyGILState_Release>;
 // Other threads of Python run meanwhile.
-class WithoutLock {
- public:
-  WithoutLock() : state_(PyEval_SaveThread()) {}
-  WithoutLock(const WithoutLock&) = delete;
-  ~WithoutLock() { PyEval_RestoreThread(state_); }
-
- private:
-  void* state_;
-};
+using WithoutLock = During<&PyEval_SaveThread, &PyEval_RestoreThread>;
 
 }  // namespace twinops::paddle_host
