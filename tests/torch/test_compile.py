@@ -5,6 +5,7 @@ import warnings
 import pytest
 import torch
 from core import assert_same_bits
+from torch._dynamo.backends.common import aot_autograd
 from torch.utils.checkpoint import checkpoint
 
 import twinops.torch as tt
@@ -59,6 +60,38 @@ def test_inductor(device):
         _compare(_everything, (x, bias), "inductor", contracts=True)
     else:  # of our operators alone: there is no C++ for it to compile
         _compare(lambda x: F.softmax_dropout(F.dropout(x, 0.5), 0.2), (x,), "inductor")
+
+
+def test_inductor_on_views(device):
+    """Strides that a compiled graph may change: the bits do not depend on them."""
+    def function(x):
+        return F.softmax(x.t()[1:, 2:], 0), F.log_softmax(x[:, None, :9].expand(16, 3, 9), -1)
+
+    x = torch.randn(16, 16, device=device)
+    for a, b in zip(torch.compile(function, backend="inductor", fullgraph=True)(x), function(x)):
+        assert_same_bits(a, b)
+        assert a.shape == b.shape
+
+
+def _recorded(function, x):
+    """The operators in the graphs of function's forward and backward passes."""
+    names = set()
+
+    def keep(graph, _):
+        names.update(str(n.target) for n in graph.graph.nodes if "twinops" in str(n.target))
+        return graph
+
+    backend = aot_autograd(fw_compiler=keep, bw_compiler=keep)
+    torch.compile(function, backend=backend, fullgraph=True)(x).sum().backward()
+    return names
+
+
+def test_compiled_graphs_call_operators_without_gradients(device):
+    """Those with one go by way of Python at each call."""
+    x = torch.randn(4, 8, device=device, requires_grad=True)
+    assert _recorded(lambda x: F.dropout(F.softmax(x, -1), 0.5), x) - {
+        "twinops.place_of.default", "twinops.draw_seed.default"
+    } == {f"twinops._{op}.default" for op in ("softmax", "softmax_grad", "dropout", "dropout_grad")}
 
 
 def test_sizes_that_change(device):
@@ -174,6 +207,12 @@ def test_traced_by_make_fx(device):
     expected = F.dropout(F.softmax(x, -1), 0.5)
     torch.manual_seed(3)
     assert_same_bits(graph(x), expected)
+    x.requires_grad_()
+    torch.manual_seed(3)  # what was recorded is differentiated as what was called
+    (dx,) = torch.autograd.grad(graph(x).square().sum(), x)
+    torch.manual_seed(3)
+    (wanted,) = torch.autograd.grad(F.dropout(F.softmax(x, -1), 0.5).square().sum(), x)
+    torch.testing.assert_close(dx, wanted)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

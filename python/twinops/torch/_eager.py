@@ -2,20 +2,21 @@
 PyTorch's dispatcher would call back into Python for each call otherwise (_autograd.py), which costs
 more than the call. Both give the same bits and the same gradients; a test compares them.
 
-An operator has a second one without a gradient, RAW, for that. Under create_graph the backward passes go by torch.ops.twinops, which are differentiable in turn.
+An operator has a second one without a gradient, RAW, for that: PyTorch's function behind the
+OpOverload, whose own call is Python. Under create_graph the backward passes go by torch.ops.twinops, which are differentiable in turn.
 """
 
 import torch
 from torch.autograd import Function, forward_ad
 
 from twinops import _outputs
-from twinops.torch import _random
+from twinops.torch._random import is_traced
 from twinops.torch._plugin import functional_names
 
 ops = torch.ops.twinops
 _below_autograd = torch._C._AutoDispatchBelowAutograd
 # By name, the operators without a gradient.
-RAW = {op: getattr(ops, f"_{op}").default for op in functional_names()}
+RAW = {op: getattr(ops, f"_{op}").default._op for op in functional_names()}
 _dropout = RAW["dropout"]
 _GRADIENT = {"softmax": "softmax_grad", "log_softmax": "log_softmax_grad"}
 _TENSORS = {torch.Tensor, torch.nn.Parameter}
@@ -24,7 +25,7 @@ _TENSORS = {torch.Tensor, torch.nn.Parameter}
 def is_plain(*tensors):
     """Whether these tensors, or None, may take the short way."""
     refuse_duals(*tensors)
-    if _random.is_traced():
+    if is_traced():
         return False
     for t in tensors:
         if t is not None and type(t) not in _TENSORS:
@@ -34,7 +35,7 @@ def is_plain(*tensors):
 
 def is_simple(x):
     """is_plain of one tensor, for calls whose other arguments are the defaults; False is no refusal."""
-    return not _random.is_traced() and forward_ad._current_level < 0 and type(x) in _TENSORS
+    return type(x) in _TENSORS and forward_ad._current_level < 0 and not is_traced()
 
 
 def refuse_duals(*tensors):

@@ -13,12 +13,18 @@ for twinops. The seed is a number of the host's: drawing it moves nothing to or 
 - Under torch.func.vmap the argument `randomness` decides, as for PyTorch's own dropout.
 """
 
+import functools
 import threading
 
 import torch
 
 _HIGHEST = 2**63 - 1
 _local = threading.local()
+# By names of this module: each call of a dropout or a softmax asks.
+_is_compiling = torch.compiler.is_compiling
+_is_transformed = torch._C._are_functorch_transforms_active
+_modes = torch._C._len_torch_dispatch_stack
+_jit_trace = torch._C._get_tracing_state
 
 
 def _cell():
@@ -37,24 +43,19 @@ def draw_number():
 def is_traced():
     """Whether this call is recorded, transformed or observed instead of only run: then all it does
     has to be PyTorch operators."""
-    return (
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._get_tracing_state() is not None  # torch.jit.trace
-    )
+    return _is_compiling() or _is_transformed() or _modes() > 0 or _jit_trace() is not None
 
 
 def draw(x, generator=None):
     """(seed, None) or (0, seed tensor) for a call that drops elements of x."""
-    if torch._C._are_functorch_transforms_active():
+    if _is_transformed():
         return 0, _draw_transformed(generator)
     if generator is not None:
-        if torch.compiler.is_compiling():
+        if _is_compiling():
             return 0, _draw_from(generator)
         cell = _draw_from(generator)
         return (cell.item(), None) if generator.device.type == "cpu" else (0, cell)
-    if torch.compiler.is_compiling() or is_traced():
+    if is_traced():
         return 0, torch.ops.twinops.draw_seed(torch.ops.twinops.place_of(x))
     if x.is_cuda and torch.cuda.is_current_stream_capturing():
         return 0, torch.empty((), dtype=torch.int64, device=x.device).random_()
@@ -87,17 +88,23 @@ _library = torch.library.Library("twinops", "FRAGMENT")
 _library.define("place_of(Tensor x) -> Tensor")
 _library.define("draw_seed(Tensor place) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
 # hosts/torch/draws.cpp has what they do.
-for _name in ("place_of", "draw_seed"):
-    torch.library.register_fake(
-        f"twinops::{_name}", lambda _: torch.empty((), dtype=torch.int64, device="cpu")
-    )
+torch.library.register_fake("twinops::place_of", lambda _: _fake_number())
+torch.library.register_fake("twinops::draw_seed", lambda _: _fake_draw())
 
 
+def _fake_number():
+    return torch.empty((), dtype=torch.int64, device="cpu")
+
+
+def _fake_draw():
+    _keep_draws_apart()
+    return _fake_number()
+
+
+@functools.cache
 def _keep_draws_apart():
-    """Tells AOTAutograd that two draws are not one because they look alike."""
+    """Tells AOTAutograd that two draws are not one because they look alike. Where nothing is traced its
+    modules, whose import takes a second, are not needed."""
     from torch._functorch import compile_utils
 
     compile_utils.rand_ops.append(torch.ops.twinops.draw_seed)
-
-
-_keep_draws_apart()

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from twinops.torch import _autograd, _eager, sharding
+from twinops.torch._eager import RAW, apply_simple_softmax, is_simple
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -69,19 +70,19 @@ def run(op, x, dim, dtype, mask, lengths, bias, attributes):
         return _autograd.call(op, x, mask, lengths, bias, **attributes)
     if _eager.wants_gradient(x, mask, bias):
         return _eager.apply_softmax(x, mask, lengths, bias, op, attributes)
-    return _eager.RAW[op](x, mask, lengths, bias, **attributes)
+    return RAW[op](x, mask, lengths, bias, **attributes)
 
 
 def run_simple(op, x, dim):
     """run of a call whose other arguments are the defaults; None: it is not for this short way, which
     leaves out what run asks of the others."""
-    if type(dim) is not int or not _eager.is_simple(x) or not -x.dim() <= dim < x.dim():
+    if type(dim) is not int or not is_simple(x) or not -x.ndim <= dim < x.ndim:
         return None
     if x.is_cuda and torch.is_autocast_enabled("cuda"):
         return None
     if x.requires_grad and torch.is_grad_enabled():
-        return _eager.apply_simple_softmax(x, op, dim)
-    return _eager.RAW[op](x) if dim == -1 else _eager.RAW[op](x, axis=dim)
+        return apply_simple_softmax(x, op, dim)
+    return RAW[op](x) if dim == -1 else RAW[op](x, axis=dim)
 
 
 def row_masks(scale, causal, causal_offset, masked_rows):

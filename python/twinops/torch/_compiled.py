@@ -1,0 +1,33 @@
+"""What a compiled graph calls: the operators without a gradient.
+
+AOTAutograd, which torch.compile goes by, records the forward and the backward pass before anything runs,
+so that what it has recorded needs no gradient of its own. An operator with a gradient is a detour by way
+of Python at each call of the graph.
+"""
+
+import torch
+from torch._guards import TracingContext
+from torch._library.utils import handle_dispatch_mode
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+
+from twinops.torch._plugin import functional_names
+
+ops = torch.ops.twinops
+
+
+def _register(op):
+    overload, without_gradient = getattr(ops, op).default, getattr(ops, f"_{op}").default
+
+    # Any strides are right. Where a graph has to keep those of eager mode, which is the default, it also
+    # names every argument that is as the table has it.
+    without_gradient.tags.append(torch.Tag.needs_fixed_stride_order)
+
+    @overload.py_impl(ProxyTorchDispatchMode)
+    def record(mode, *args, **kwargs):
+        # make_fx and torch.export record what is differentiated later.
+        compiled = TracingContext.try_get() is not None and not mode.pre_dispatch
+        return handle_dispatch_mode(mode, without_gradient if compiled else overload, *args, **kwargs)
+
+
+for _op in functional_names():
+    _register(_op)
