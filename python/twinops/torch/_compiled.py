@@ -6,7 +6,7 @@ of Python at each call of the graph.
 """
 
 import torch
-from torch._guards import TracingContext
+from torch._guards import CompileContext
 from torch._library.utils import handle_dispatch_mode
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
@@ -24,9 +24,9 @@ def _register(op):
 
     @overload.py_impl(ProxyTorchDispatchMode)
     def record(mode, *args, **kwargs):
-        # make_fx and torch.export record what is differentiated later.
-        compiled = TracingContext.try_get() is not None and not mode.pre_dispatch
-        return handle_dispatch_mode(mode, without_gradient if compiled else overload, *args, **kwargs)
+        # make_fx and torch.export record what is differentiated or translated later.
+        compiles = CompileContext.try_get() is not None and not mode.pre_dispatch
+        return handle_dispatch_mode(mode, without_gradient if compiles else overload, *args, **kwargs)
 
 
 for _op in functional_names():
