@@ -62,6 +62,26 @@ def test_inductor(device):
         _compare(lambda x: F.softmax_dropout(F.dropout(x, 0.5), 0.2), (x,), "inductor")
 
 
+def test_cuda_graphs_of_inductor(device):
+    """The second call records them, and those behind it replay: each draws anew."""
+    if device == "cpu":
+        pytest.skip("needs a GPU")
+    x, bias = _inputs(device)
+    compiled = torch.compile(_everything, mode="reduce-overhead", fullgraph=True)
+    for seed in range(5):
+        torch.compiler.cudagraph_mark_step_begin()
+        results = []
+        for function in (compiled, _everything):
+            torch.manual_seed(seed)
+            y, a, b = function(x, bias)
+            gradients = torch.autograd.grad(y.square().sum(), (x, bias))
+            results.append([t.detach().clone() for t in (a, b, y, *gradients)])
+        for given, expected in zip(*(r[:2] for r in results)):
+            assert_same_bits(given, expected)
+        for given, expected in zip(*(r[2:] for r in results)):
+            torch.testing.assert_close(given, expected)
+
+
 def test_inductor_on_views(device):
     """Strides that a compiled graph may change: the bits do not depend on them."""
     def function(x):

@@ -1,8 +1,12 @@
-"""What a compiled graph calls: the operators without a gradient.
+"""What torch.compile has to know of the operators.
 
+A compiled graph calls those without a gradient.
 AOTAutograd, which torch.compile goes by, records the forward and the backward pass before anything runs,
 so that what it has recorded needs no gradient of its own. An operator with a gradient is a detour by way
 of Python at each call of the graph.
+
+Inductor's CUDA graphs (mode="reduce-overhead") leave out whatever draws: a seed is a number of the CPU's,
+and would be the same in each replay.
 """
 
 import torch
@@ -21,6 +25,9 @@ def _register(op):
     # Any strides are right. Where a graph has to keep those of eager mode, which is the default, it also
     # names every argument that is as the table has it.
     without_gradient.tags.append(torch.Tag.needs_fixed_stride_order)
+    if any(a.name == "seed_tensor" for a in overload._schema.arguments):
+        for it in (overload, without_gradient):
+            it.tags.append(torch.Tag.cudagraph_unsafe)
 
     @overload.py_impl(ProxyTorchDispatchMode)
     def record(mode, *args, **kwargs):

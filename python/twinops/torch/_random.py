@@ -85,8 +85,12 @@ _library = torch.library.Library("twinops", "FRAGMENT")
 # A draw is no function of `place`, which orders it in its graph behind what it is for. The place is on the
 # CPU, because a graph that is computed again (checkpoint) puts back the random state of the device that a
 # random operator's inputs are on.
-_library.define("place_of(Tensor x) -> Tensor")
-_library.define("draw_seed(Tensor place) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+# Neither may be a part of a CUDA graph of inductor's.
+_library.define("place_of(Tensor x) -> Tensor", tags=(torch.Tag.cudagraph_unsafe,))
+_library.define(
+    "draw_seed(Tensor place) -> Tensor",
+    tags=(torch.Tag.cudagraph_unsafe, torch.Tag.nondeterministic_seeded),
+)
 # hosts/torch/draws.cpp has what they do.
 torch.library.register_fake("twinops::place_of", lambda _: _fake_number())
 torch.library.register_fake("twinops::draw_seed", lambda _: _fake_draw())
