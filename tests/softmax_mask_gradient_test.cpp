@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "numerics/float16.hpp"
@@ -132,6 +133,39 @@ TEST_P(MaskGradient, IsTheSumInTheOneOrderRoundedOnce) {
                                    .bits)
           << k;
   }
+}
+
+// Where dx lies changes nothing: sums whose first and last values are as far apart as neighbours',
+// though what is between them lies elsewhere.
+TEST_P(MaskGradient, IsTheSameWhereverDxLies) {
+  struct Case {
+    Shape shape, strides, of;
+    std::int64_t lowest;  // of what is reached
+  };
+  const Case cases[] = {
+      {{2, 3, 5, 1}, {15, 5, -4, 1}, {2, 3, 5, 1}, 16},
+      {{3, 4, 4}, {16, 1, 4}, {4, 4}, 0},
+      {{4, 2, 32}, {64, 1, 2}, {2, 32}, 0},
+      {{3, 16}, {16, -1}, {16}, 15},
+  };
+  for (const std::string& row : twinops::available_rows())
+    for (const Case& c : cases) {
+      if (row.starts_with("cuda")) continue;
+      const auto n = elements_of(c.shape);
+      const auto y = normals<float>(n, kSeed), dy = normals<float>(n, kSeed + 1);
+      const std::vector<float> mask(static_cast<std::size_t>(elements_of(c.of)));
+      std::vector<float> wanted(mask.size()), dmask(mask.size()), dx(n + 64);
+      const auto run = [&](std::vector<float>& sums, float* to, const Shape& strides) {
+        (log ? twinops::log_softmax_grad : twinops::softmax_grad)(
+            {y.data(), c.shape}, {dy.data(), c.shape}, {to, c.shape, twinops::kHost, strides},
+            {.mask = twinops::Tensor(mask.data(), c.of)}, twinops::Tensor(sums.data(), c.of), {},
+            {.row = row});
+      };
+      run(wanted, dx.data(), {});
+      run(dmask, dx.data() + c.lowest, c.strides);
+      EXPECT_EQ(std::memcmp(dmask.data(), wanted.data(), dmask.size() * sizeof(float)), 0)
+          << row << ", " << testing::PrintToString(c.shape);
+    }
 }
 
 TEST(MaskGradientValues, ByHand) {

@@ -29,7 +29,8 @@ void sum_up(const BroadcastSums& s, const F* values, int place, std::int64_t beg
             Together<F>* chunk) {
   std::int64_t column[kTogether];
   for (int i = 0; i < n; ++i) column[i] = row_offsets(s.column_axes, begin + i).of[place];
-  const bool adjacent = n == kTogether && column[n - 1] - column[0] == n - 1;
+  bool adjacent = n == kTogether;
+  for (int i = 1; i < n; ++i) adjacent = adjacent && column[i] == column[0] + i;
   ChunkTree<Together<F>> tree;
   for (std::int64_t first = 0; first < s.rows; first += kFoldChunk) {
     const int rows = static_cast<int>(std::min<std::int64_t>(s.rows - first, kFoldChunk));
