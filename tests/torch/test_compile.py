@@ -189,6 +189,17 @@ def test_exported_programs(device):
     assert_same_bits(training.module()(x), expected)
 
 
+def test_packages_of_aotinductor(device, tmp_path):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return F.softmax(x, -1, causal=True)
+
+    x = torch.randn(6, 6, device=device)
+    program = torch.export.export(Model(), (x,))
+    path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "m.pt2"))
+    assert_same_bits(torch._inductor.aoti_load_package(path)(x), Model()(x))
+
+
 def test_a_generator_breaks_the_graph_and_draws_as_in_eager_mode(device):
     g = torch.Generator()
     module = tt.Dropout(0.5, generator=g)

@@ -9,6 +9,8 @@ Inductor's CUDA graphs (mode="reduce-overhead") leave out whatever draws: a seed
 and would be the same in each replay.
 """
 
+import sys
+
 import torch
 from torch._guards import CompileContext
 from torch._library.utils import handle_dispatch_mode
@@ -17,6 +19,14 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from twinops.torch._plugin import functional_names
 
 ops = torch.ops.twinops
+
+
+def _compiles():
+    """Whether torch.compile is at work: not make_fx and torch.export, which record what is differentiated
+    or translated later, and not AOTInductor, whose package needs every argument."""
+    inductor = sys.modules.get("torch._inductor.virtualized")
+    ahead_of_time = inductor is not None and inductor.V.aot_compilation is True
+    return CompileContext.try_get() is not None and not ahead_of_time
 
 
 def _register(op):
@@ -31,9 +41,8 @@ def _register(op):
 
     @overload.py_impl(ProxyTorchDispatchMode)
     def record(mode, *args, **kwargs):
-        # make_fx and torch.export record what is differentiated or translated later.
-        compiles = CompileContext.try_get() is not None and not mode.pre_dispatch
-        return handle_dispatch_mode(mode, without_gradient if compiles else overload, *args, **kwargs)
+        recorded = without_gradient if _compiles() and not mode.pre_dispatch else overload
+        return handle_dispatch_mode(mode, recorded, *args, **kwargs)
 
 
 for _op in functional_names():
