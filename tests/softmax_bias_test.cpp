@@ -183,6 +183,38 @@ TEST_P(SoftmaxBias, DropoutTakesItToo) {
   EXPECT_TRUE(same(dbias, right));
 }
 
+// Threads share the elements of what is made of both, and begin anywhere in its rows.
+TEST(SoftmaxBiasThreads, BeginWithinARow) {
+  SCOPED_TRACE("seed " + std::to_string(kSeed));
+  constexpr std::int64_t kRows = 23, kColumns = 2203, kAll = kRows * kColumns;
+  std::mt19937 random(kSeed);
+  std::normal_distribution<float> normal;
+  const auto drawn = [&](std::int64_t n) {
+    Values values(static_cast<std::size_t>(n));
+    for (float& v : values) v = random() % 5 == 0 ? -kInf : normal(random);
+    return values;
+  };
+  const Values x = drawn(kAll), bias = drawn(kAll), mask = drawn(kColumns);
+  Values dy(kAll), both = bias;
+  for (float& v : dy) v = normal(random);
+  for (std::int64_t i = 0; i < kAll; ++i) both[i] += mask[i % kColumns];
+  const std::vector<std::int64_t> shape{kRows, kColumns};
+  const twinops::SoftmaxOptions together{.mask = Tensor(both.data(), shape)},
+      apart{.mask = Tensor(mask.data(), {kColumns}), .bias = Tensor(bias.data(), shape)};
+  Values right(kAll), right_dx(kAll);
+  twinops::softmax({x.data(), shape}, {right.data(), shape}, together, {.threads = 1});
+  twinops::softmax_grad({right.data(), shape}, {dy.data(), shape}, {right_dx.data(), shape},
+                        together, {}, {}, {.threads = 1});
+  for (const int threads : {2, 3}) {
+    Values y(kAll), dx(kAll);
+    twinops::softmax({x.data(), shape}, {y.data(), shape}, apart, {.threads = threads});
+    EXPECT_TRUE(same(y, right)) << threads << " threads";
+    twinops::softmax_grad({right.data(), shape}, {dy.data(), shape}, {dx.data(), shape}, apart, {},
+                          {}, {.threads = threads});
+    EXPECT_TRUE(same(dx, right_dx)) << threads << " threads";
+  }
+}
+
 // x: [2, 3, 40], a bias of heads [3, 40], numbers of the batch [2, 1, 40] beside it, of X, Bias and
 // Mask; the right values in double, of what is stored.
 template <class X, class Bias, class Mask>
