@@ -18,7 +18,7 @@ struct RandomArguments {
   const std::uint64_t* offset_tensor;  // one, on the device, added to `offset`; or nullptr
   const std::uint64_t* seeds;          // one a row, on the device, instead of `seed`; or nullptr
   std::uint64_t first;                 // the draw index of the tensor's first element
-  bool consecutive;                    // element i of the tensor has draw index first + i
+  bool consecutive;                    // element i has draw index first + i, of one sequence
   std::uint64_t words;                 // that the call reserves: how far the next offset moves
 
   TWINOPS_INLINE WordOrder order() const { return {layout, vector, period}; }

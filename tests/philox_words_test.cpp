@@ -64,13 +64,17 @@ TEST_P(PhiloxWordsRow, ReadsSeedAndOffsetOnTheDevice) {
   there.offset_tensor = offset_at.tensor({});
   EXPECT_EQ(words({300}, there),
             words({300}, {.seed = static_cast<std::uint64_t>(seed), .offset = 48}));
-  RandomOptions rows;
-  rows.seeds = seeds_at.tensor({3});
-  const Words drawn = words({3, 50}, rows);
-  for (std::size_t row = 0; row < 3; ++row) {
-    const Words alone = words({50}, {.seed = static_cast<std::uint64_t>(seeds[row])});
-    EXPECT_TRUE(std::equal(alone.begin(), alone.end(),
-                           drawn.begin() + static_cast<std::ptrdiff_t>(50 * row)));
+  for (const std::size_t count : {3, 1}) {  // one row's draw indexes follow one another
+    const auto rows = static_cast<std::int64_t>(count);
+    RandomOptions options;
+    options.seeds = seeds_at.tensor({rows});
+    const Words drawn = words({rows, 50}, options);
+    for (std::size_t row = 0; row < count; ++row) {
+      const Words alone = words({50}, {.seed = static_cast<std::uint64_t>(seeds[row])});
+      EXPECT_TRUE(std::equal(alone.begin(), alone.end(),
+                             drawn.begin() + static_cast<std::ptrdiff_t>(50 * row)))
+          << "row " << row << " of " << count;
+    }
   }
 }
 

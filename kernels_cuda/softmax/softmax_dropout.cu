@@ -29,7 +29,7 @@ bool goes_at_once(const SoftmaxDropoutArguments& a, std::size_t element) {
          mask_is_aligned(s) &&
          alignment_of(s.rows, {{s.out, element}, {s.x, element}}, kX) == Alignment::aligned &&
          (!draws || (random.layout == RandomLayout::contiguous && random.first % 4 == 0 &&
-                     random.seeds == nullptr && random.seed_tensor == nullptr));
+                     random.seed_tensor == nullptr));
 }
 
 template <class T>
