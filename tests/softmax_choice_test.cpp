@@ -109,6 +109,15 @@ TEST(SoftmaxChoice, NoClusters) { check_all(kNoClusters, 509); }
 TEST(SoftmaxChoice, LittleSharedMemory) { check_all(kLittleMemory, 509); }
 TEST(SoftmaxChoice, NoScratchMemory) { check_all(kNoScratch, 509); }
 
+// What `twinops explain` prints: no limit is beyond what its kernel holds. (Where one were,
+// choose() and the kernel's own plan would pass to the next line, and no row would show it.)
+TEST(SoftmaxChoice, LimitsAreWhatKernelsHold) {
+  for (const Table& table : all_tables())
+    for (int line = 0; line < table.paths.size(); ++line)
+      EXPECT_TRUE(holds(table, table.paths[line], table.paths[line].most))
+          << table.name << ", line " << line;
+}
+
 // Every line is of use to some row on some device.
 TEST(SoftmaxChoice, EveryLineIsTaken) {
   for (const Table& table : all_tables()) {
@@ -145,6 +154,16 @@ TEST(SoftmaxChoice, KnownRows) {
   EXPECT_EQ(path(Type::bfloat16, 151936), Path::grid);
   EXPECT_EQ(path(Type::float32, 151936), Path::cluster_pairs);
   EXPECT_EQ(path(Type::float32, std::int64_t{1} << 21), Path::two_pass);
+}
+
+// Aligned rows, too: their kernels are worth their megabytes for these types of x and y, and not
+// for others (docs/lab/softmax-kernel-budget.md).
+TEST(SoftmaxChoice, KnownTypes) {
+  EXPECT_TRUE(has_aligned_kernels(Type::float32, Type::float32));
+  EXPECT_TRUE(has_aligned_kernels(Type::bfloat16, Type::bfloat16));
+  EXPECT_TRUE(has_aligned_kernels(Type::float16, Type::float32));
+  EXPECT_FALSE(has_aligned_kernels(Type::float32, Type::float16));
+  EXPECT_FALSE(has_aligned_kernels(Type::float64, Type::float64));
 }
 
 }  // namespace
