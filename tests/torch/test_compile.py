@@ -93,6 +93,23 @@ def test_inductor_on_views(device):
         assert a.shape == b.shape
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_gradient_that_lies_otherwise(backend, device):
+    """A bias's gradient is a sum over rows that lie one behind another."""
+    if (backend, device) == ("inductor", "cpu"):
+        pytest.skip("inductor would compile C++; it runs on a GPU")
+    x = torch.randn(4, 5, 6, device=device, requires_grad=True)
+    bias = torch.randn(6, device=device, requires_grad=True)
+    weights = torch.randn(6, 5, 4, device=device)
+    results = []
+    for run in (F.bias_dropout_residual, torch.compile(F.bias_dropout_residual, backend=backend)):
+        torch.manual_seed(3)
+        y = run(x, bias, x, 0.3).transpose(0, 2)
+        results.append(torch.autograd.grad((y * weights).sum(), (x, bias)))
+    for a, b in zip(*results):
+        assert_same_bits(a, b)
+
+
 def _recorded(function, x):
     """The operators in the graphs of function's forward and backward passes."""
     names = set()

@@ -194,6 +194,8 @@ def _register(op):
             elif result.shape == "row":  # a bias of the last dimension's shape, else it is dx itself
                 rows = needs[wanted] and len(ctx.shapes[wanted][0]) < len(ctx.shapes["x"][0])
                 attributes[result.type_attribute] = "same" if rows else ""
+                if rows and dy is not None:
+                    dy = dy.contiguous()  # the sums are taken of a dx without gaps
             elif result.type_attribute:
                 attributes[result.type_attribute] = _type_name(ctx.shapes[wanted][1])
         if not _outputs.needs_masks(op, needs.get("mask") or needs.get("bias")):

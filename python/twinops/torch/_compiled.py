@@ -16,7 +16,7 @@ from torch._guards import CompileContext
 from torch._library.utils import handle_dispatch_mode
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
-from twinops.torch._plugin import functional_names
+from twinops.torch._plugin import functional_names, results
 
 ops = torch.ops.twinops
 
@@ -32,9 +32,12 @@ def _compiles():
 def _register(op):
     overload, without_gradient = getattr(ops, op).default, getattr(ops, f"_{op}").default
 
-    # Any strides are right. Where a graph has to keep those of eager mode, which is the default, it also
-    # names every argument that is as the table has it.
-    without_gradient.tags.append(torch.Tag.needs_fixed_stride_order)
+    # Where a graph has to keep the strides of eager mode, which is the default, it also names every
+    # argument that is as the table has it. Sums over rows are taken of what has no gaps; for all others
+    # any strides are right.
+    sums = any(result.shape == "row" for result in results(op))
+    tag = torch.Tag.needs_contiguous_strides if sums else torch.Tag.needs_fixed_stride_order
+    without_gradient.tags.append(tag)
     if any(a.name == "seed_tensor" for a in overload._schema.arguments):
         for it in (overload, without_gradient):
             it.tags.append(torch.Tag.cudagraph_unsafe)
