@@ -268,6 +268,35 @@ TWINOPS_INLINE auto fold_eighths(int n, Term&& f) {
   return low;
 }
 
+// The same, from the first f(j) to the last. What f reads may be in no cache yet, and processors
+// foresee one place to read from, not eight in a page:
+// docs/lab/softmax-cpu.md#gradients-read-in-the-order-of-memory.
+template <int kCount, class F, class Isa, class Term>
+TWINOPS_INLINE auto fold_in_order(Term&& f) {
+  using V = decltype(f(0));
+  constexpr int kQuarter = kCount / 4;
+  static_assert(kQuarter >= 8 * V::kLanes);
+  alignas(64) F s[2 * kQuarter];
+  V first, second;
+#pragma GCC unroll 4
+  for (int j = 0; j < 2 * kQuarter; j += V::kLanes) save(s + j, f(j));
+#pragma GCC unroll 4
+  for (int j = 0; j < kQuarter; j += V::kLanes) {
+    load_saved(s + j, first);
+    save(s + j, first + f(j + 2 * kQuarter));
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < kQuarter; j += V::kLanes) {
+    load_saved(s + j, first);
+    load_saved(s + j + kQuarter, second);
+    save(s + j, first + (second + f(j + 3 * kQuarter)));
+  }
+  return fold_eighths<F, Isa>(kQuarter, [&](int j) TWINOPS_INLINE_BODY {
+    load_saved(s + j, first);
+    return first;
+  });
+}
+
 // The same for up to four vectors.
 template <class F, class Isa, class Term>
 TWINOPS_INLINE Vec<F, Isa> fold_up_to_four(int n, Term&& f) {

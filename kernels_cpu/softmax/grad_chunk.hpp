@@ -30,7 +30,12 @@ struct GradRun {
   TWINOPS_INLINE V sum() const {
     const int count = n, whole = count - count % kLanes, end = padded<Compute, Isa>(count);
     const auto at = [&](int j) TWINOPS_INLINE_BODY { return term(j); };
-    if (whole == end) return fold_to_vector<Compute, Isa>(end, at);
+    if (whole == end) {
+      if (end == kFoldChunk) return fold_in_order<kFoldChunk, Compute, Isa>(at);
+      if constexpr (sizeof(In) > 2 && !kLog)
+        if (end == kFoldChunk / 2) return fold_in_order<kFoldChunk / 2, Compute, Isa>(at);
+      return fold_to_vector<Compute, Isa>(end, at);
+    }
     V last(Compute(0));
     if (whole != count) {
       V from_y(Compute(0));
@@ -78,7 +83,7 @@ struct GradRun {
   // total() of a whole chunk of bfloat16.
   TWINOPS_INLINE Compute total_of_words() const {
     using Two = EvenAndOdd<Compute, Isa>;
-    const Two sums = fold_eighths<Compute, Isa>(kFoldChunk, [&](int j) TWINOPS_INLINE_BODY {
+    const Two sums = fold_in_order<kFoldChunk, Compute, Isa>([&](int j) TWINOPS_INLINE_BODY {
       Two from_y{V(Compute(0)), V(Compute(0))}, from_dy;
       if constexpr (!kLog) load_two<Isa>(y + j, from_y.even, from_y.odd);
       load_two<Isa>(dy + j, from_dy.even, from_dy.odd);
