@@ -6,6 +6,8 @@ import pytest
 import torch
 from core import assert_same_bits
 from torch._dynamo.backends.common import aot_autograd
+from torch._inductor import decomposition
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
 
 import twinops.torch as tt
@@ -118,7 +120,9 @@ def _recorded(function, x):
         names.update(str(n.target) for n in graph.graph.nodes if "twinops" in str(n.target))
         return graph
 
-    backend = aot_autograd(fw_compiler=keep, bw_compiler=keep)
+    backend = aot_autograd(
+        fw_compiler=keep, bw_compiler=keep, decompositions=decomposition.select_decomp_table
+    )
     torch.compile(function, backend=backend, fullgraph=True)(x).sum().backward()
     return names
 
@@ -129,6 +133,34 @@ def test_compiled_graphs_call_operators_without_gradients(device):
     assert _recorded(lambda x: F.dropout(F.softmax(x, -1), 0.5), x) - {
         "twinops.place_of.default", "twinops.draw_seed.default"
     } == {f"twinops._{op}.default" for op in ("softmax", "softmax_grad", "dropout", "dropout_grad")}
+
+
+@pytest.mark.parametrize("trace", [
+    lambda graph, inputs: make_fx(graph, tracing_mode="symbolic")(*inputs),
+    lambda graph, inputs: torch.export.export(graph, tuple(inputs)).run_decompositions().module(),
+])
+def test_backends_that_trace_for_themselves_keep_gradients(trace, device):
+    def backend(graph, inputs):
+        with torch._guards.tracing(None):
+            return trace(graph, [torch.randn(i.shape, device=device) for i in inputs])
+
+    x = torch.randn(4, 8, device=device, requires_grad=True)
+    y = torch.compile(lambda x: F.softmax(x * 2, -1), backend=backend)(x)
+    (dx,) = torch.autograd.grad(y.square().sum(), x)
+    (wanted,) = torch.autograd.grad(F.softmax(x * 2, -1).square().sum(), x)
+    torch.testing.assert_close(dx, wanted)
+
+
+def test_exported_sizes_may_be_any(device):
+    class Model(torch.nn.Module):
+        def forward(self, x, bias):
+            return F.bias_dropout_residual(x, bias, x, 0.5, training=False)
+
+    x, bias = torch.randn(5, 16, device=device), torch.randn(16, device=device)
+    rows = torch.export.Dim("rows")
+    program = torch.export.export(Model(), (x, bias), dynamic_shapes=({0: rows}, None))
+    square = torch.randn(16, 16, device=device)
+    assert_same_bits(program.module()(square, bias), Model()(square, bias))
 
 
 def test_sizes_that_change(device):
@@ -246,8 +278,6 @@ def test_a_generator_breaks_the_graph_and_draws_as_in_eager_mode(device):
 
 
 def test_traced_by_make_fx(device):
-    from torch.fx.experimental.proxy_tensor import make_fx
-
     x = torch.randn(4, 8, device=device)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -274,3 +304,5 @@ def test_traced_by_jit(device):
     torch.manual_seed(3)
     for y in expected:
         assert_same_bits(traced(x), y)
+    twice = torch.jit.trace(lambda x: F.dropout(x, 0.5) - F.dropout(x, 0.5), x, check_trace=False)
+    assert twice(x).any()  # two masks

@@ -1,5 +1,6 @@
 """twinops.torch.functional and the modules: beside PyTorch's functions, and their gradients."""
 
+import numpy as np
 import pytest
 import torch
 from core import assert_same_bits
@@ -69,7 +70,10 @@ def test_softmax_takes_what_pytorchs_takes(device):
     (lambda x: F.bitmask_dropout([1.0]), TypeError, r"bitmask_dropout\(\): argument 'input' must be"),
     (lambda x: F.bias_dropout_residual([1.0]), TypeError, r"bias_dropout_residual\(\): argument 'input'"),
     (lambda x: F.softmax_dropout([1.0]), TypeError, r"softmax_dropout\(\): argument 'input' must be"),
-    (lambda x: F.dropout3d(x), RuntimeError, "dropout3d: Expected 4D or 5D input"),
+    (lambda x: F.dropout1d(x[0]), RuntimeError, "dropout1d: Expected 2D or 3D input"),
+    (lambda x: F.softmax(x, -1, mask=x.long()), TypeError, "mask: expected bool or uint8"),
+    (lambda x: F.softmax(x, -1, scale=x.requires_grad_()[0, 0]), TypeError, "scale: expected a number"),
+    (lambda x: F.dropout(x, global_shape=(2, 3)), ValueError, "global_shape is given without start"),
     (lambda x: F.dropout(x, mask="byte"), ValueError, "mask has to be 'auto', 'bits', 'bytes' or None"),
     (lambda x: F.dropout(x, start=(0, 0)), ValueError, "start is given without global_shape"),
     (lambda x: F.softmax(x, -1, causal_offset=1), RuntimeError, "causal_offset: is given without"),
@@ -232,6 +236,34 @@ def test_whole_channels_are_dropped(f, shape, inner, device):
     y = f(torch.ones(shape, device=device), 0.5).flatten(-inner)
     assert ((y == 0).all(-1) | (y == 2).all(-1)).all()
     assert (y == 0).any() and (y == 2).any()
+
+
+@pytest.mark.filterwarnings("ignore:dropout[23]d. Received a")
+@pytest.mark.parametrize("shape", [(40, 3), (5, 6, 7), (3, 4, 5, 2, 2), (2, 3, 4, 5, 2, 2)])
+@pytest.mark.parametrize("name", ["dropout2d", "dropout3d"])
+def test_channels_of_other_dimensions_are_pytorchs(name, shape):
+    """Which elements fall together, also under patch(), where PyTorch's own is ours."""
+    def groups(f):
+        y = torch.stack([f(torch.ones(shape), 0.5).flatten() for _ in range(40)], 1)
+        return (y[:, None] == y[None]).all(-1)  # elements that fell together forty times
+
+    with tt.patched():
+        assert torch.equal(groups(getattr(F, name)), groups(getattr(torch.nn.functional, name)))
+    assert torch.equal(groups(getattr(F, name)), groups(getattr(torch.nn.functional, name)))
+
+
+def test_dims_of_other_integers():
+    x = torch.randn(3, 4)
+    assert_same_bits(F.softmax(x, np.int64(0)), F.softmax(x, 0))
+    assert_same_bits(F.log_softmax(x, torch.tensor(1)), F.log_softmax(x, 1))
+
+
+def test_a_bias_of_softmax_dropout_without_a_gradient(device):
+    x = torch.randn(6, 6, device=device)
+    bias = torch.zeros(6, device=device).index_fill(0, torch.tensor([2, 4], device=device), -torch.inf)
+    for leaf in (x, x.clone().requires_grad_()):
+        y = _seeded(lambda x: F.softmax_dropout(x, 0.5, bias=bias))(leaf)
+        assert_same_bits(y, _seeded(lambda x: F.dropout(F.softmax(x, -1, bias=bias), 0.5))(leaf))
 
 
 def test_a_cpu_keeps_the_mask_and_a_gpu_draws_it_again(device):

@@ -1,6 +1,7 @@
 """patch() and override(): models and code that know nothing of twinops, and parts of what PyTorch's own
 tests hold of these functions."""
 
+import pickle
 import sys
 import types
 
@@ -59,6 +60,12 @@ def test_patched_names_compute_by_twinops(name, call, ours, device):
     assert_same_bits(given, _seeded(ours, x))
 
 
+def test_a_module_made_under_patch_is_pickled():
+    with tt.patched():
+        layer = nn.TransformerDecoderLayer(8, 2, 8, activation=NN.softmax)
+        assert pickle.loads(pickle.dumps(layer)).activation is layer.activation
+
+
 def test_what_is_not_ours_goes_to_pytorch(device):
     x = torch.randn(4, 5, device=device)
     with tt.patched():
@@ -69,6 +76,12 @@ def test_what_is_not_ours_goes_to_pytorch(device):
         if device == "cpu":
             sparse = torch.sparse.softmax(torch.eye(3).to_sparse(), 1)
             assert sparse.is_sparse
+            masked = torch.masked.masked_tensor(x, x > 0)
+            assert type(masked.softmax(-1)) is type(masked)
+            named = torch.ones(2, 3, names=("a", "b"))
+            assert named.softmax("b").names == NN.softmax(named, 1).names == named.names
+        trivial = torch.randn(3, 4, device=device).as_subclass(type("Trivial", (torch.Tensor,), {}))
+        assert_same_bits(NN.softmax(trivial, -1).as_subclass(torch.Tensor), F.softmax(trivial + 0, -1))
 
 
 def test_a_transformer_of_pytorchs_computes_by_twinops(device):

@@ -14,7 +14,7 @@ from twinops.torch import _plugin
 
 _plugin.load()
 
-from twinops.torch import _meta, _autograd, _compiled, _vmap  # noqa: E402, F401
+from twinops.torch import _meta, _autograd, _vmap  # noqa: E402, F401
 from twinops.torch import functional  # noqa: E402
 from twinops.torch.amp import GradScaler  # noqa: E402
 from twinops.torch.modules import (  # noqa: E402

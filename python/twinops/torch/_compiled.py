@@ -1,32 +1,48 @@
 """What torch.compile has to know of the operators.
 
-A compiled graph calls those without a gradient.
-AOTAutograd, which torch.compile goes by, records the forward and the backward pass before anything runs,
-so that what it has recorded needs no gradient of its own. An operator with a gradient is a detour by way
-of Python at each call of the graph.
+A graph of inductor's calls those without a gradient. AOTAutograd, which inductor goes by, records the
+forward and the backward pass before anything runs, so that what it has recorded needs no gradient of its
+own. An operator with a gradient is a detour by way of Python at each call of the graph. Other backends, and
+whoever else traces, may differentiate what they have recorded: they get the operators that have gradients.
 
 Inductor's CUDA graphs (mode="reduce-overhead") leave out whatever draws: a seed is a number of the CPU's,
 and would be the same in each replay.
 """
 
+import functools
 import sys
 
 import torch
 from torch._guards import CompileContext
 from torch._library.utils import handle_dispatch_mode
-from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+from torch.fx.experimental import proxy_tensor
 
 from twinops.torch._plugin import functional_names, results
 
 ops = torch.ops.twinops
+_library = torch.library.Library("twinops", "FRAGMENT")
+_library.define("_traced_by_inductor() -> ()")  # never called: by it inductor's decompositions are known
 
 
-def _compiles():
-    """Whether torch.compile is at work: not make_fx and torch.export, which record what is differentiated
-    or translated later, and not AOTInductor, whose package needs every argument."""
-    inductor = sys.modules.get("torch._inductor.virtualized")
-    ahead_of_time = inductor is not None and inductor.V.aot_compilation is True
-    return CompileContext.try_get() is not None and not ahead_of_time
+def prepare():
+    """Before a graph is traced for a backend of torch.compile's: shapes are computed before it is."""
+    if CompileContext.try_get() is not None:
+        _mark_decompositions()
+
+
+@functools.cache
+def _mark_decompositions():
+    from torch._inductor import decomposition
+
+    decomposition.decompositions[ops._traced_by_inductor.default] = None
+    decomposition.fast_random_decomps.cache_clear()
+
+
+def _is_inductor():
+    """Not AOTInductor, whose package needs every argument."""
+    if ops._traced_by_inductor.default not in proxy_tensor.CURRENT_DECOMPOSITION_TABLE:
+        return False
+    return sys.modules["torch._inductor.virtualized"].V.aot_compilation is not True
 
 
 def _register(op):
@@ -42,9 +58,9 @@ def _register(op):
         for it in (overload, without_gradient):
             it.tags.append(torch.Tag.cudagraph_unsafe)
 
-    @overload.py_impl(ProxyTorchDispatchMode)
+    @overload.py_impl(proxy_tensor.ProxyTorchDispatchMode)
     def record(mode, *args, **kwargs):
-        recorded = without_gradient if _compiles() and not mode.pre_dispatch else overload
+        recorded = without_gradient if _is_inductor() else overload
         return handle_dispatch_mode(mode, recorded, *args, **kwargs)
 
 

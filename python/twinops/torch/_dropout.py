@@ -1,5 +1,7 @@
 """The dropout family of functional.py."""
 
+import warnings
+
 import torch
 
 from twinops._outputs import bias_shape
@@ -25,6 +27,8 @@ def _random_arguments(x, p, generator, global_shape, start):
     if seed:
         attributes["seed"] = seed
     if global_shape is not None:
+        if start is None:
+            raise ValueError("global_shape is given without start")
         attributes["global_shape"] = ",".join(map(str, global_shape))
         attributes["start"] = ",".join(map(str, start))
     elif start is not None:
@@ -98,17 +102,14 @@ def dropout(
     return run(input, p, training, inplace, generator, mask, global_shape, start)
 
 
-def _channels(name, x, p, training, inplace, generator, ranks):
-    """Whole channels are dropped: all axes behind the first two share a draw."""
-    check_tensor(name, x)
+def _channels(x, p, training, inplace, generator, batched):
+    """Whole channels are dropped: all axes behind the first two share a draw. Without a batch, which an
+    input of other than `batched` dimensions has not, behind the first."""
     _check_p(p)
-    if x.dim() not in ranks:
-        raise RuntimeError(
-            f"{name}: Expected {ranks[0]}D or {ranks[1]}D input, but received a {x.dim()}D input."
-        )
-    batched = x.dim() == ranks[-1]
     if not batched:
         x = x.unsqueeze_(0) if inplace else x.unsqueeze(0)
+    if x.dim() < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     shared = ",".join(str(i) for i in range(2, x.dim()))
     y = run(x, p, training, inplace, generator, None, None, None, shared)
     if not batched:
@@ -116,26 +117,40 @@ def _channels(name, x, p, training, inplace, generator, ranks):
     return y
 
 
+def _warn_of_dimensions(name, x, ranks):
+    if x.dim() not in ranks:
+        warnings.warn(
+            f"{name}: Received a {x.dim()}-D input, where {ranks[0]}-D or {ranks[1]}-D inputs are expected",
+            stacklevel=3,
+        )
+
+
 def dropout1d(input, p=0.5, training=True, inplace=False, *, generator=None):
     """torch.nn.functional.dropout1d: drops whole channels of (N, C, L) or (C, L)."""
-    return _channels("dropout1d", input, p, training, inplace, generator, (2, 3))
+    check_tensor("dropout1d", input)
+    if input.dim() not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. "
+            "Note that dropout1d exists to provide channel-wise dropout on inputs with 1 spatial "
+            "dimension, a channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs)."
+        )
+    return _channels(input, p, training, inplace, generator, input.dim() == 3)
 
 
 def dropout2d(input, p=0.5, training=True, inplace=False, *, generator=None):
     """torch.nn.functional.dropout2d: drops whole channels of (N, C, H, W). As in PyTorch, an input of
-    three dimensions is (N, C, L)."""
+    three dimensions is (N, C, L), and one of others is taken with a warning."""
     check_tensor("dropout2d", input)
-    _check_p(p)
-    if input.dim() == 3:
-        return dropout1d(input, p, training, inplace, generator=generator)
-    if input.dim() == 4:
-        return _channels("dropout2d", input, p, training, inplace, generator, (3, 4))
-    return torch.nn.functional.dropout2d(input, p, training, inplace)  # as PyTorch refuses it
+    _warn_of_dimensions("dropout2d", input, (3, 4))
+    return _channels(input, p, training, inplace, generator, True)
 
 
 def dropout3d(input, p=0.5, training=True, inplace=False, *, generator=None):
-    """torch.nn.functional.dropout3d: drops whole channels of (N, C, D, H, W) or (C, D, H, W)."""
-    return _channels("dropout3d", input, p, training, inplace, generator, (4, 5))
+    """torch.nn.functional.dropout3d: drops whole channels of (N, C, D, H, W) or (C, D, H, W). As in
+    PyTorch, an input of other dimensions is taken with a warning, as one without a batch."""
+    check_tensor("dropout3d", input)
+    _warn_of_dimensions("dropout3d", input, (4, 5))
+    return _channels(input, p, training, inplace, generator, input.dim() == 5)
 
 
 def bitmask_dropout(input, p=0.5, training=True, *, generator=None, global_shape=None, start=None):
@@ -149,6 +164,12 @@ def bitmask_dropout(input, p=0.5, training=True, *, generator=None, global_shape
     else:
         attributes, seed_tensor = {"p": 0.0}, None
     return _autograd.call("dropout", input, seed_tensor, mask_type="uint32", **attributes)
+
+
+def _is_row_or_like(bias, x):
+    if bias.dim() != x.dim():  # asked first: sizes that a trace compares are sizes that it assumes
+        return bias.dim() == 1 and bias.shape[0] == x.shape[-1]
+    return bias.shape == x.shape
 
 
 def bias_dropout_residual(
@@ -173,7 +194,7 @@ def bias_dropout_residual(
     check_tensor("bias_dropout_residual", input)
     _check_p(p)
     mask_type = _mask_type(mask, input)
-    if bias is not None and bias.shape not in (input.shape, input.shape[-1:]):
+    if bias is not None and not _is_row_or_like(bias, input):
         shape = bias_shape(bias.shape, input.shape)
         bias = bias.reshape(shape) if len(shape) == 1 else bias.expand(shape)
     if sharding.is_sharded(input):
@@ -182,6 +203,7 @@ def bias_dropout_residual(
         attributes, seed_tensor = _random_arguments(input, p, generator, global_shape, start)
     else:
         attributes, seed_tensor = {"p": float(p), "training": training}, None
+        mask_type = ""  # it would be ones
     if not _eager.is_plain(input, bias, residual):
         return _autograd.call(
             "bias_dropout_residual",
@@ -228,7 +250,7 @@ def softmax_dropout(
     """
     check_tensor("softmax_dropout", input)
     _check_p(p)
-    _softmax.check_dim(input, dim)
+    dim = _softmax.check_dim("softmax_dropout", input, dim)
     masks = _softmax.row_masks(scale, causal, causal_offset, masked_rows)
     apart = _eager.wants_gradient(mask, bias)
     if not _draws(input, p, training) or apart or sharding.is_sharded(input) or input.dim() == 0:
@@ -248,10 +270,10 @@ def softmax_dropout(
     if not _eager.is_plain(x, mask, lengths, bias):
         types["probabilities_type"] = y_type  # whether a gradient is wanted, the trace may not know
         return _autograd.call(
-            "softmax_dropout", x, mask, lengths, seed_tensor, bias, **masks, **random, **types
+            "softmax_dropout", x, mask, lengths, seed_tensor, None, None, bias, **masks, **random, **types
         )[0]
     if gradient:
         return _eager.apply_softmax_dropout(x, mask, lengths, seed_tensor, bias, masks, random, types)[0]
     return _eager.RAW["softmax_dropout"](
-        x, mask, lengths, seed_tensor, bias, **masks, **random, **types
+        x, mask, lengths, seed_tensor, None, None, bias, **masks, **random, **types
     )[0]

@@ -210,7 +210,7 @@ class SoftmaxDropout(Function):
     @staticmethod
     def forward(ctx, x, mask, lengths, seed_tensor, bias, softmax, dropout, types):
         y, p, kept = RAW["softmax_dropout"](
-            x, mask, lengths, seed_tensor, bias, **softmax, **dropout, **types
+            x, mask, lengths, seed_tensor, None, None, bias, **softmax, **dropout, **types
         )
         ctx.softmax = {n: v for n, v in softmax.items() if n not in _outputs.CAUSAL}
         if p.dtype != x.dtype:

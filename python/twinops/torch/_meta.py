@@ -4,7 +4,7 @@ They follow from what the plugin says of itself, so that a new operator has them
 import torch
 
 from twinops._native import operators
-from twinops.torch import _plugin
+from twinops.torch import _compiled, _plugin
 
 # Words are int32 with the same bits: PyTorch computes next to nothing in uint32.
 _TYPES = {
@@ -55,6 +55,7 @@ def _register(op):
     names = [p.name for p in parameters]
 
     def fake(*args, **kwargs):
+        _compiled.prepare()
         arguments = {**defaults, **dict(zip(names, args)), **kwargs}
         made = tuple(_result(op, result, arguments) for result in described)
         return made if len(made) > 1 else made[0]

@@ -55,6 +55,8 @@ def draw(x, generator=None):
             return 0, _draw_from(generator)
         cell = _draw_from(generator)
         return (cell.item(), None) if generator.device.type == "cpu" else (0, cell)
+    if _jit_trace() is not None:  # which makes one of two draws by an operator of ours
+        return 0, torch.empty((), dtype=torch.int64).random_()
     if is_traced():
         return 0, torch.ops.twinops.draw_seed(torch.ops.twinops.place_of(x))
     if x.is_cuda and torch.cuda.is_current_stream_capturing():

@@ -1,5 +1,7 @@
 """The softmax family of functional.py."""
 
+import operator
+
 import torch
 from torch import Tensor
 
@@ -14,14 +16,18 @@ def check_tensor(function, x):
         raise TypeError(f"{function}(): argument 'input' must be Tensor, not {type(x).__name__}")
 
 
-def check_dim(x, dim):
-    if type(dim) is not int:
-        raise TypeError(f"softmax(): argument 'dim' must be int, not {type(dim).__name__}")
+def check_dim(function, x, dim):
+    """dim as an int."""
+    try:
+        dim = operator.index(dim)
+    except TypeError:
+        raise TypeError(f"{function}(): argument 'dim' must be int, not {type(dim).__name__}") from None
     rank = max(x.dim(), 1)
     if not -rank <= dim < rank:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})"
         )
+    return dim
 
 
 def autocast_dtype(x, dtype):
@@ -35,6 +41,11 @@ def mask_for(x, mask):
     """A mask that twinops takes with x: another floating type is converted."""
     if mask is None or mask.dtype in (x.dtype, torch.bool, torch.uint8):
         return mask
+    if not mask.is_floating_point():  # 0 and 1 of a whole number would be added
+        raise TypeError(
+            "mask: expected bool or uint8, which mask out where they are not 0, or a floating type, which "
+            f"is added; got {mask.dtype}: what a mask of 1 keeps is masked out by `mask == 0`"
+        )
     if mask.dtype == torch.float32 and x.dtype in _HALF:
         return mask
     return mask.to(x.dtype)
@@ -53,7 +64,7 @@ def run(op, x, dim, dtype, mask, lengths, bias, attributes):
     check_tensor(op, x)
     if sharding.is_sharded(x):
         return sharding.softmax(op, x, dim, dtype, mask, lengths, bias, attributes)
-    check_dim(x, dim)
+    dim = check_dim(op, x, dim)
     if dim != -1:
         attributes["axis"] = dim
     if dtype is not None or x.is_cuda:
@@ -88,6 +99,8 @@ def run_simple(op, x, dim):
 def row_masks(scale, causal, causal_offset, masked_rows):
     """Those that are not as the operator has them: each costs a call its time."""
     attributes = {}
+    if isinstance(scale, Tensor) and scale.requires_grad:
+        raise TypeError("scale: expected a number: a tensor's gradient would be lost")
     if scale != 1.0:
         attributes["scale"] = float(scale)
     if causal:
@@ -118,7 +131,8 @@ def softmax(
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("softmax", input.dim(), _stacklevel)
     others = dtype is None and mask is None and lengths is None and bias is None
-    if others and not causal and not causal_offset and scale == 1.0 and masked_rows == "nan":
+    others = others and not causal and not causal_offset and masked_rows == "nan"
+    if others and type(scale) is float and scale == 1.0:
         y = run_simple("softmax", input, dim)
         if y is not None:
             return y
@@ -145,7 +159,8 @@ def log_softmax(
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("log_softmax", input.dim(), _stacklevel)
     others = dtype is None and mask is None and lengths is None and bias is None
-    if others and not causal and not causal_offset and scale == 1.0 and masked_rows == "nan":
+    others = others and not causal and not causal_offset and masked_rows == "nan"
+    if others and type(scale) is float and scale == 1.0:
         y = run_simple("log_softmax", input, dim)
         if y is not None:
             return y

@@ -13,7 +13,7 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def _forward(op, x, dim, half_to_float):
-    _softmax.check_dim(x, dim)
+    _softmax.check_dim(op, x, dim)
     if x.dim() == 0:
         return _forward(op, x.reshape(1), 0, half_to_float).reshape(())
     if half_to_float:

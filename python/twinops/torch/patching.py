@@ -9,6 +9,8 @@ import sys
 from typing import NamedTuple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 
 from twinops.torch import functional, sharding
 from twinops.torch.amp import GradScaler
@@ -22,8 +24,8 @@ LEFT_ALONE = (
     "kernel of PyTorch's (torch.backends.mha.set_fastpath_enabled(False) turns it off)",
     "torch.nn.functional.cross_entropy: its log_softmax is inside ATen; override() replaces it",
     "alpha_dropout, feature_alpha_dropout, gumbel_softmax, rrelu, nn.LSTM's and nn.GRU's dropout",
-    "calls with out=, of integer or complex, sparse, nested or quantized tensors, of tensor "
-    "subclasses other than DTensor, of devices other than CPU and CUDA: they go to PyTorch",
+    "calls with out=, of integer or complex, sparse, nested, named or quantized tensors, of tensor "
+    "subclasses with ways of their own other than DTensor, of devices other than CPU and CUDA: they go to PyTorch",
 )
 
 
@@ -75,18 +77,31 @@ def _places():
     ]
 
 
-def _is_ours(x, dtype):
-    if not isinstance(x, torch.Tensor):
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_OF_TRACES = (FakeTensor, FunctionalTensor)
+
+
+def _is_foreign(x):
+    """Whether a tensor of a subclass has its own way with PyTorch's functions."""
+    kind = type(x)
+    if kind in _PLAIN or isinstance(x, _OF_TRACES) or sharding.is_sharded(x):
         return False
-    if type(x) not in (torch.Tensor, torch.nn.Parameter) and not sharding.is_sharded(x):
-        if torch.overrides.has_torch_function_unary(x):
-            return False
+    functions = getattr(kind.__torch_function__, "__func__", None)
+    return (
+        functions is not torch.Tensor.__torch_function__.__func__
+        or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+    )
+
+
+def _is_ours(x, dtype):
+    if not isinstance(x, torch.Tensor) or _is_foreign(x) or x.has_names():
+        return False
     if x.layout is not torch.strided or x.device.type not in ("cpu", "cuda", "meta"):
         return False
     return (x.dtype if dtype is None else dtype) in _TYPES and not x.is_nested
 
 
-def _in_place_of(original, ours):
+def _in_place_of(owner, original, ours):
     """Ours; PyTorch's for arguments that only PyTorch's has, such as `out`, and tensors that twinops
     does not take."""
     signature = inspect.signature(ours)
@@ -101,6 +116,7 @@ def _in_place_of(original, ours):
             return original(*args, **kwargs)
         return ours(*args, **kwargs)
 
+    call.__module__ = owner.__name__  # by which it is pickled
     return call
 
 
@@ -124,7 +140,7 @@ def patch():
         for owner, name, ours in _places():
             original = getattr(owner, name)
             _originals.append((owner, name, original))
-            setattr(owner, name, _in_place_of(original, ours))
+            setattr(owner, name, _in_place_of(owner, original, ours))
         _originals.append((torch.amp, "GradScaler", torch.amp.GradScaler))
         torch.amp.GradScaler = GradScaler
     replaced = [f"{owner.__name__}.{name}" for owner, name, _ in _originals]
