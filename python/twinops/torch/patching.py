@@ -94,7 +94,9 @@ def _is_foreign(x):
 
 
 def _is_ours(x, dtype):
-    if not isinstance(x, torch.Tensor) or _is_foreign(x) or x.has_names():
+    if not isinstance(x, torch.Tensor) or _is_foreign(x):
+        return False
+    if not torch.compiler.is_compiling() and x.has_names():  # a compiled graph takes no names
         return False
     if x.layout is not torch.strided or x.device.type not in ("cpu", "cuda", "meta"):
         return False
