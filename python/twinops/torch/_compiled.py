@@ -42,7 +42,8 @@ def _is_inductor():
     """Not AOTInductor, whose package needs every argument."""
     if ops._traced_by_inductor.default not in proxy_tensor.CURRENT_DECOMPOSITION_TABLE:
         return False
-    return sys.modules["torch._inductor.virtualized"].V.aot_compilation is not True
+    inductor = sys.modules.get("torch._inductor.virtualized")
+    return inductor is None or inductor.V.aot_compilation is not True
 
 
 def _register(op):
