@@ -252,6 +252,13 @@ def test_channels_of_other_dimensions_are_pytorchs(name, shape):
     assert torch.equal(groups(getattr(F, name)), groups(getattr(torch.nn.functional, name)))
 
 
+def test_a_refused_input_keeps_its_shape():
+    x = torch.ones(())
+    with pytest.warns(UserWarning, match="dropout3d: Received a 0-D"), pytest.raises(RuntimeError):
+        F.dropout3d(x, 0.5, inplace=True)
+    assert x.shape == ()
+
+
 def test_dims_of_other_integers():
     x = torch.randn(3, 4)
     assert_same_bits(F.softmax(x, np.int64(0)), F.softmax(x, 0))

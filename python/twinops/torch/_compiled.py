@@ -2,8 +2,8 @@
 
 A graph of inductor's calls those without a gradient. AOTAutograd, which inductor goes by, records the
 forward and the backward pass before anything runs, so that what it has recorded needs no gradient of its
-own. An operator with a gradient is a detour by way of Python at each call of the graph. Other backends, and
-whoever else traces, may differentiate what they have recorded: they get the operators that have gradients.
+own. An operator with a gradient goes by way of Python at each call of the graph. Other backends, make_fx and
+torch.export may differentiate what they have recorded: they record the operators that have gradients.
 
 Inductor's CUDA graphs (mode="reduce-overhead") leave out whatever draws: a seed is a number of the CPU's,
 and would be the same in each replay.
@@ -21,11 +21,12 @@ from twinops.torch._plugin import functional_names, results
 
 ops = torch.ops.twinops
 _library = torch.library.Library("twinops", "FRAGMENT")
-_library.define("_traced_by_inductor() -> ()")  # never called: by it inductor's decompositions are known
+_library.define("_traced_by_inductor() -> ()")  # never called: it marks inductor's table
 
 
 def prepare():
-    """Before a graph is traced for a backend of torch.compile's: shapes are computed before it is."""
+    """Makes inductor's traces known. It is called where shapes are computed, which Dynamo does before a
+    backend traces the graph."""
     if CompileContext.try_get() is not None:
         _mark_decompositions()
 
@@ -39,7 +40,7 @@ def _mark_decompositions():
 
 
 def _is_inductor():
-    """Not AOTInductor, whose package needs every argument."""
+    """Whether inductor traces; not AOTInductor, whose package needs every argument."""
     if ops._traced_by_inductor.default not in proxy_tensor.CURRENT_DECOMPOSITION_TABLE:
         return False
     inductor = sys.modules.get("torch._inductor.virtualized")

@@ -103,13 +103,13 @@ def dropout(
 
 
 def _channels(x, p, training, inplace, generator, batched):
-    """Whole channels are dropped: all axes behind the first two share a draw. Without a batch, which an
-    input of other than `batched` dimensions has not, behind the first."""
+    """Drops whole channels: all axes behind the first two share a draw. batched: the first axis is the
+    batch; else one is added for the call."""
     _check_p(p)
+    if x.dim() + (not batched) < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     if not batched:
         x = x.unsqueeze_(0) if inplace else x.unsqueeze(0)
-    if x.dim() < 2:
-        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     shared = ",".join(str(i) for i in range(2, x.dim()))
     y = run(x, p, training, inplace, generator, None, None, None, shared)
     if not batched:
@@ -203,7 +203,7 @@ def bias_dropout_residual(
         attributes, seed_tensor = _random_arguments(input, p, generator, global_shape, start)
     else:
         attributes, seed_tensor = {"p": float(p), "training": training}, None
-        mask_type = ""  # it would be ones
+        mask_type = ""  # nothing is dropped: a mask would be ones alone
     if not _eager.is_plain(input, bias, residual):
         return _autograd.call(
             "bias_dropout_residual",

@@ -25,7 +25,8 @@ LEFT_ALONE = (
     "torch.nn.functional.cross_entropy: its log_softmax is inside ATen; override() replaces it",
     "alpha_dropout, feature_alpha_dropout, gumbel_softmax, rrelu, nn.LSTM's and nn.GRU's dropout",
     "calls with out=, of integer or complex, sparse, nested, named or quantized tensors, of tensor "
-    "subclasses with ways of their own other than DTensor, of devices other than CPU and CUDA: they go to PyTorch",
+    "subclasses, but DTensor, that override __torch_function__ or __torch_dispatch__, of devices other than "
+    "CPU and CUDA: they go to PyTorch",
 )
 
 
@@ -82,13 +83,13 @@ _OF_TRACES = (FakeTensor, FunctionalTensor)
 
 
 def _is_foreign(x):
-    """Whether a tensor of a subclass has its own way with PyTorch's functions."""
+    """Whether x is of a subclass that overrides what PyTorch's functions do."""
     kind = type(x)
     if kind in _PLAIN or isinstance(x, _OF_TRACES) or sharding.is_sharded(x):
         return False
-    functions = getattr(kind.__torch_function__, "__func__", None)
+    function = getattr(kind.__torch_function__, "__func__", None)
     return (
-        functions is not torch.Tensor.__torch_function__.__func__
+        function is not torch.Tensor.__torch_function__.__func__
         or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
     )
 
