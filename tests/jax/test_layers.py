@@ -41,6 +41,7 @@ def test_dropout_needs_no_key_where_nothing_is_dropped():
     assert tj.Dropout(0.25)(X, deterministic=True) is X
     assert tj.Dropout(0.25, deterministic=True)(X) is X
     assert tj.Dropout(0)(X) is X
+    core.assert_same(tj.dropout(None, X, 0.25, deterministic=True), X)
     with pytest.raises(ValueError, match="needs a key"):
         tj.Dropout(0.25)(X)
     with pytest.raises(ValueError, match="needs a key"):

@@ -1,6 +1,8 @@
 """From a key to a mask: the rule of twinops/jax/keys.py, held to the core; and shards inside shard_map,
 which draw the whole's mask."""
 
+import functools
+
 import core
 import jax
 import jax.numpy as jnp
@@ -139,6 +141,30 @@ def test_softmax_and_unscaling_of_shards(rng):
     y, found = sharded(unscale, P("a", "b"), (P("a", "b"), P()))(np.zeros(1), x)
     core.assert_same(y, tj.check_finite_and_unscale(x, np.float32(4))[0])
     assert found == 1
+
+
+SHARED = {
+    "mask": lambda key, x, m, spec: tj.softmax(x, mask=m),
+    "bias": lambda key, x, m, spec: tj.log_softmax(x, bias=m),
+    "dropped bias": lambda key, x, m, spec: tj.bias_dropout_residual(key, x, m, x, 0.3, spec=spec),
+    "residual": lambda key, x, m, spec: tj.bias_dropout_residual(
+        key, x, None, jnp.broadcast_to(m, x.shape), 0.3, spec=spec
+    ),
+    "x": lambda key, x, m, spec: tj.softmax(jnp.broadcast_to(m, x.shape), mask=x),
+}
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("name", SHARED)
+def test_the_gradient_of_what_all_shards_share_is_their_sum(name, check, rng):
+    x, m = rng.standard_normal([8, 16]).astype("f4"), rng.standard_normal(16).astype("f4")
+    f, specs = SHARED[name], {"in_specs": (P(), P("a"), P()), "out_specs": P("a")}
+    part = functools.partial(f, spec=P("a"))
+    part = jax.shard_map(part, mesh=mesh(), check_vma=check, **specs)
+    whole = functools.partial(f, spec=None)
+    dx = lambda f: jax.jit(jax.grad(lambda *a: (f(KEYS["rbg"], *a) ** 2).sum(), (0, 1)))(x, m)  # noqa: E731
+    for ours, expected in zip(dx(part), dx(whole)):
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_shards_that_jit_makes_itself(rng):

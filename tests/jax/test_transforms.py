@@ -3,6 +3,7 @@ vmap, scan, checkpoint, donation; second derivatives right or refused."""
 
 import core
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -270,6 +271,12 @@ def test_a_donated_array_is_written_over(name, rng, device):
     core.assert_same(y, expected)
 
 
+def test_a_result_of_another_type_is_written_elsewhere(rng, device):
+    x = rng.standard_normal([4, 10]).astype("f4")
+    for name in ("float16", "float32", "bfloat16"):
+        core.assert_same(tj.softmax(x, dtype=name, in_place=True), tj.softmax(x, dtype=name))
+
+
 def test_donated_gradients_are_unscaled_in_place(rng, device):
     tree = {"a": jnp.array(rng.standard_normal(3000).astype("f4")), "b": jnp.ones([7], jnp.bfloat16)}
     addresses = jax.tree.map(lambda x: x.unsafe_buffer_pointer(), tree)
@@ -279,3 +286,25 @@ def test_donated_gradients_are_unscaled_in_place(rng, device):
     assert not found
     assert jax.tree.map(lambda x: x.unsafe_buffer_pointer(), results) == addresses
     jax.tree.map(core.assert_same, results, expected)
+
+
+# ---- export --------------------------------------------------------------------------------------
+
+
+SOFTMAX = "softmax", "softmax_grad", "softmax_dropout"
+
+
+def test_programs_are_exported_with_shapes_left_open(rng):
+    x, bias = rng.standard_normal([5, 12]).astype("f4"), rng.standard_normal(12).astype("f4")
+
+    def step(key, x, bias):
+        loss = lambda x, bias: (tj.dropout(key, tj.softmax(x, bias=bias)) ** 2).sum()  # noqa: E731
+        return tj.softmax_dropout(key, x), jax.grad(loss, (0, 1))(x, bias)
+
+    rows, columns = jax.export.symbolic_shape("rows, columns")
+    names = ("dropout", "dropout_grad", *(f"{op}_with_scratch" for op in SOFTMAX))
+    ours = [jax.export.DisabledSafetyCheck.custom_call(f"twinops_{n}") for n in names]
+    shapes = [jax.ShapeDtypeStruct(s, "f4") for s in ((rows, columns), (columns,))]
+    program = jax.export.export(jax.jit(step), disabled_checks=ours)(KEY, *shapes)
+    found = jax.export.deserialize(program.serialize()).call(KEY, x, bias)
+    jax.tree.map(core.assert_same, found, jax.jit(step)(KEY, x, bias))

@@ -44,7 +44,10 @@ def _takes_scratch(config, inputs, flat, results):
         return True
     if "softmax" in config.op and "mask" in inputs and "bias" in inputs:
         return True
-    return "softmax" in config.op and any(max(x.shape, default=0) > _LONG_ROW for x in flat)
+    # A dimension that is no int is one that jax.export leaves open.
+    return "softmax" in config.op and any(
+        not isinstance(n, int) or n > _LONG_ROW for x in flat for n in x.shape
+    )
 
 
 @functools.cache
@@ -80,6 +83,7 @@ def config(op, attributes=None, asked=None, **rest):
     for name, value in (attributes or {}).items():
         if name not in table.attributes:
             raise TypeError(f"{op} has no attribute {name}; it has {', '.join(table.attributes)}")
+        _check_known(op, name, value)
         value = _value(table.attributes[name], value)
         if value != table.attributes[name]:
             given[name] = value
@@ -90,7 +94,21 @@ def config(op, attributes=None, asked=None, **rest):
     for name, want in (asked or {}).items():
         if want is None and names[name].is_required:
             raise TypeError(f"{op}: {name}: cannot be left out")
+    for output in names.values():
+        if output.size:
+            _check_known(op, output.size, rest.get("size"))
     return Config(op, tuple(sorted(given.items())), tuple(sorted((asked or {}).items())), **rest)
+
+
+def _check_known(op, name, value):
+    """An attribute is part of the program: it cannot be what the program is given when it runs."""
+    import jax
+
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(
+            f"{op}: {name}: expected a value that is known while the program is traced; got {value}. "
+            "An argument of jit is one if it is named in static_argnames; scan and vmap cannot vary it"
+        )
 
 
 def _value(default, value):
@@ -107,8 +125,9 @@ def _joint(names, lists):
     return ",".join(f"{n}*{len(v)}" if isinstance(v, list) else n for n, v in zip(names, lists))
 
 
-def _varying(arrays):
-    """Inside shard_map an output varies along the mesh's axes that its inputs vary along."""
+def varying(arrays):
+    """Inside shard_map all of a call's inputs and outputs vary along the mesh's axes that one of its inputs
+    varies along: a function that makes an array so. JAX's gradient of that is the sum over those axes."""
     import jax
 
     types = [getattr(jax.typeof(x), "manual_axis_type", None) for x in arrays]
@@ -149,7 +168,7 @@ def call(config, inputs):
         rets=_joint(results, results.values()),
         **{name: numpy_types[type(value)](value) for name, value in values.items()},
     )
-    made = iter(map(_varying(flat), made))
+    made = iter(map(varying(flat), made))
     return {
         name: [next(made) for _ in value] if isinstance(value, list) else next(made)
         for name, value in results.items()

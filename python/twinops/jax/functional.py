@@ -10,16 +10,19 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from twinops import _outputs
 from twinops._native import operators
 from twinops.jax._gradients import differentiable, has_gradient
-from twinops.jax._plugin import call, config
+from twinops.jax._plugin import call, config, varying
 from twinops.jax.keys import Shards, seed_of, words_of
 
 
 @functools.partial(jax.jit, static_argnums=0, inline=True)
 def _call(config, inputs):
+    # What all shards share is made each one's own here, outside of the gradient, which is then summed.
+    inputs = jax.tree.map(varying(jax.tree.leaves(inputs)), inputs)
     return (differentiable if has_gradient(config.op) else call)(config, inputs)
 
 
@@ -50,14 +53,24 @@ def _rows(x, axis, mask, lengths, bias, where, attributes):
     x = jnp.asarray(x)
     if x.ndim == 0:
         raise ValueError("expected a dimension or more; got a scalar")
-    if not -x.ndim <= axis < x.ndim:
-        raise ValueError(f"axis {axis} is not one of an array of {x.ndim} dimensions")
+    axis = _axis(x, axis)
     if where is not None:
         if mask is not None:
             raise ValueError("where and mask are given: one of them says which elements count")
         mask = ~jnp.asarray(where, bool)
-    inputs = {"x": x, "mask": _laid_over(x, mask), "lengths": lengths, "bias": _laid_over(x, bias)}
-    return inputs, {**attributes, "axis": axis % x.ndim - x.ndim}
+    inputs = {"x": x, "mask": _laid_over(x, mask), "bias": _laid_over(x, bias)}
+    if lengths is not None:
+        inputs["lengths"] = jnp.asarray(lengths)
+    return inputs, {**attributes, "axis": axis - x.ndim}
+
+
+def _axis(x, axis):
+    """An axis of x, counted from the front."""
+    if not isinstance(axis, (int, np.integer)):
+        raise TypeError(f"axis: expected one int; got {axis!r}")
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"axis {axis} is not one of an array of {x.ndim} dimensions")
+    return axis % x.ndim
 
 
 def _laid_over(x, mask):
@@ -75,7 +88,8 @@ def _softmax(op, x, axis, mask, lengths, bias, where, dtype, in_place, attribute
     inputs, attributes = _rows(x, axis, mask, lengths, bias, where, attributes)
     inputs = {name: value for name, value in inputs.items() if value is not None}
     asked = {"out": jnp.dtype(dtype).name} if dtype is not None else None
-    over = (("out", "x"),) if in_place else ()
+    fits = asked is None or asked["out"] == inputs["x"].dtype.name
+    over = (("out", "x"),) if in_place and fits else ()
     settings = config(op, attributes, asked, vmap="broadcast_all", in_place=over)
     return _call(settings, inputs)["out"]
 
@@ -144,6 +158,8 @@ def _call_with_key(config, key, inputs):
 def _draw(op, key, inputs, attributes, asked, spec=None, *, shape=None, size=None, in_place=False):
     """An operator that draws, for the whole of `inputs["x"]` or for a shard of it."""
     inputs = {name: value for name, value in inputs.items() if value is not None}
+    if key is None and not attributes.get("training", True):
+        key = 0  # it is not read
     seed = seed_of(key)
     attributes = {**attributes, **seed}
     rest = {"shape": shape, "size": size, "in_place": (("y", "x"),) if in_place else ()}
@@ -176,7 +192,7 @@ def _drop_attributes(x, rate, deterministic, broadcast_dims, mode, subsequence, 
         "p": rate,
         "training": not deterministic,
         "mode": mode,
-        "shared_axes": tuple(d % x.ndim for d in broadcast_dims),
+        "shared_axes": tuple(_axis(x, d) for d in broadcast_dims),
         "subsequence": subsequence,
         "offset": offset,
     }
@@ -198,7 +214,8 @@ def dropout(
 ):
     """Drops each element of x with probability `rate` and scales the others with 1 / (1 - rate).
 
-    key: a JAX key, or an int for a seed; not read if deterministic (then x comes back as it is).
+    key: a JAX key, or an int for a seed; not read if deterministic (then x comes back as it is, and it
+    may be None).
     broadcast_dims: axes along which all elements share one draw, as flax's. mask: what the backward pass
     reads: None, nothing is stored and the mask is drawn again; "bits", an eighth of a byte an element;
     "bytes". All give the same gradients, of every order. offset: words of the sequence to skip, a multiple
