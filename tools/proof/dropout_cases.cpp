@@ -200,6 +200,13 @@ void add_long_rows(Cases& cases, DLDataType type) {
   cases.add(
       "heads, shard", dense, heads,
       {.mask = mask, .random = {.name = "", .global_shape = "2,9,7,133", .start = "0,4,1,2"}});
+  for (const std::int64_t columns : {8, 97, 1025})
+    for (const char* layout : {"contiguous", "triton"}) {
+      const TensorSpec row{type, {1, columns}};
+      cases.add("one row of " + std::to_string(columns) + ", seeds, " + layout, row, row,
+                {.mask = mask,
+                 .random = {.name = "", .seed = 0, .layout = layout, .seeds = row_seeds(1)}});
+    }
   const std::int64_t carry = (std::int64_t{1} << 34) - 5000;
   for (const char* layout : {"contiguous", "strided", "triton"}) {
     RandomSpec random{.name = "", .layout = layout, .period = 5, .element_offset = carry};

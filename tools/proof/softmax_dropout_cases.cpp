@@ -128,6 +128,9 @@ void add_rules(Cases& cases, DLDataType type) {
   for (const std::int64_t k : {136, 137})
     for (const RandomSpec& random : random_specs())
       cases.add(random.name, type, {9, k}, {.p = 0.5, .mask = Mask::none, .random = random});
+  for (const std::int64_t k : {136, 137})
+    cases.add("one row, seeds", type, {1, k},
+              {.mask = Mask::none, .random = {.name = "", .seed = 0, .seeds = {-3}}});
   for (const RandomSpec& random : shaped_specs()) {
     cases.add(random.name, type, kShaped, {.mask = Mask::none, .random = random});
     cases.add(random.name + ", axis 1", type, kShaped,

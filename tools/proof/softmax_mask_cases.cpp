@@ -31,6 +31,7 @@ struct Placement {
   int axis = -1;
   bool over = false;                   // out over x, dx over dy
   std::optional<DLDataType> out = {};  // of softmax's result; else x's
+  Shape to = {};                       // the strides of out, of dx, where they are others
 };
 
 // y and dy hold numbers where elements are masked out, too, or what the specification has for x.
@@ -50,25 +51,29 @@ void add(std::vector<Case>& cases, const std::string& op, DLDataType type, const
   if (!placement.strides.empty())
     name += placement.strides.back() == 1 ? ", rows apart" : ", strided";
   if (placement.over) name += ", in place";
+  if (!placement.to.empty()) name += placement.to.back() < 0 ? ", to backwards" : ", to transposed";
   std::string reported = twinops_type_name(type);
   if (placement.out) {
     name += ", " + reported + " to " + twinops_type_name(*placement.out);
     reported = "mixed";
   }
-  cases.push_back({name, reported, elements_of(shape), [=] {
-                     const TensorSpec x{type, shape, placement.strides};
-                     const TensorSpec out{placement.out.value_or(type), shape, placement.strides};
-                     const bool over = placement.over;
-                     Problem problem(op);
-                     if (op.ends_with("_grad"))
-                       problem = backward_problem(op, out, over ? in_place(x, "dy") : x, spec);
-                     else
-                       problem.input("x", {x}, spec.x ? spec.x : logits())
-                           .output("out", {over ? in_place(out, "x") : out});
-                     problem.attribute("axis", placement.axis);
-                     if (op.ends_with("_grad")) spec.add_gradient_to(problem);
-                     return spec.add_to(problem);
-                   }});
+  cases.push_back(
+      {name, reported, elements_of(shape), [=] {
+         const TensorSpec x{type, shape, placement.strides};
+         const TensorSpec out{placement.out.value_or(type), shape, placement.strides};
+         const Shape& strides = placement.to.empty() ? placement.strides : placement.to;
+         const bool over = placement.over;
+         Problem problem(op);
+         if (op.ends_with("_grad"))
+           problem = backward_problem(
+               op, out, over ? in_place(x, "dy") : TensorSpec{type, shape, strides}, spec);
+         else
+           problem.input("x", {x}, spec.x ? spec.x : logits())
+               .output("out", {over ? in_place(out, "x") : TensorSpec{out.type, shape, strides}});
+         problem.attribute("axis", placement.axis);
+         if (op.ends_with("_grad")) spec.add_gradient_to(problem);
+         return spec.add_to(problem);
+       }});
 }
 
 void add_bytes(std::vector<MaskSpec>& specs, const Shape& shape) {
@@ -274,6 +279,13 @@ std::vector<Case> masked_softmax_cases(const std::string& op) {
       add(cases, op, type, shape, spec, {.strides = {3000, 1, 3, 15}});
     }
     for (const MaskSpec& spec : mask_specs(type, rows)) add(cases, op, type, rows, spec);
+    // Results that lie otherwise than what they are made of.
+    for (const MaskSpec& spec : mask_specs(type, {2, 3, 4, 4}))
+      add(cases, op, type, {2, 3, 4, 4}, spec, {.to = {48, 16, 1, 4}});
+    for (const MaskSpec& spec : mask_specs(type, {2, 3, 4, 32})) {
+      add(cases, op, type, {2, 3, 4, 32}, spec, {.to = {384, 128, 1, 4}});
+      add(cases, op, type, {2, 3, 4, 32}, spec, {.to = {384, 128, 32, -1}});
+    }
     // Rows along another axis.
     const Shape turned{3, 1100, 7};
     add(cases, op, type, turned,
