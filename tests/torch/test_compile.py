@@ -1,5 +1,7 @@
 """torch.compile and export: no graph break, and the bits and masks of eager mode."""
 
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -14,6 +16,29 @@ import twinops.torch as tt
 from twinops.torch import functional as F
 
 BACKENDS = ["aot_eager", "aot_eager_decomp_partition"]  # the second cuts the graph as inductor does
+
+
+def test_the_compiler_is_loaded_where_it_is_wanted_only():
+    """Its import takes a second. What it has to know of the functions it is told then."""
+    code = """
+import sys, torch
+import twinops.torch as tt
+F = tt.functional
+x = torch.ones(4, 8, requires_grad=True)
+generator = torch.Generator()
+def function(x):
+    return F.softmax(F.dropout(x, 0.5, generator=generator), -1)
+with tt.patched():
+    expected = function(x)
+    expected.sum().backward()
+assert "torch._dynamo" not in sys.modules
+generator = torch.Generator()
+assert torch.equal(torch.compile(function, backend="eager")(x), expected)
+assert torch._dynamo.utils.counters["graph_break"].total() > 0
+torch.compile(torch.func.grad(lambda x: F.dropout(x, 0.5).sum()), backend="eager", fullgraph=True)(x)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
 
 
 def _everything(x, bias):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 from core import assert_same_bits
+from samples import TYPES
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import gradcheck, gradgradcheck
 
 import twinops.torch as tt
@@ -252,11 +254,109 @@ def test_channels_of_other_dimensions_are_pytorchs(name, shape):
     assert torch.equal(groups(getattr(F, name)), groups(getattr(torch.nn.functional, name)))
 
 
+def _in_place(f, x, no_grad):
+    """What a call in place did: is it x that comes back, versions, shape; or the refusal."""
+    shape, before, version = x.shape, x.detach().clone(), x._version
+    try:
+        with torch.set_grad_enabled(not no_grad):
+            y = f(x, 0.5, True, True)
+    except RuntimeError as error:
+        assert x.shape == shape and torch.equal(x, before)  # nothing has been written
+        return str(error).split(".")[0]
+    return y is x, x._version > version, y.shape, y.requires_grad, type(y)
+
+
+_TENSORS = {
+    "plain": lambda x: x,
+    "leaf": lambda x: x.requires_grad_(),
+    "parameter": torch.nn.Parameter,
+    "view of a leaf": lambda x: x.requires_grad_()[:],
+    "computed": lambda x: x.requires_grad_() * 1,
+    "view of what is computed": lambda x: (x.requires_grad_() * 1)[:],
+}
+
+
+@pytest.mark.filterwarnings("ignore:dropout[23]d. Received a")
+@pytest.mark.parametrize("no_grad", [False, True])
+@pytest.mark.parametrize("kind", _TENSORS)
+@pytest.mark.parametrize("name", ["dropout", "dropout1d", "dropout2d", "dropout3d"])
+def test_in_place_is_pytorchs(name, kind, no_grad, device):
+    for shape in ((6, 5), (6, 5, 4), (2, 6, 5, 4), (2, 3, 4, 5, 4)):
+        if name == "dropout1d" and len(shape) > 3:
+            continue
+        x, z = (_TENSORS[kind](torch.ones(shape, device=device)) for _ in range(2))
+        given = _in_place(getattr(F, name), x, no_grad)
+        assert given == _in_place(getattr(NN, name), z, no_grad), shape
+        if given[0] is True:
+            assert set(x.flatten().tolist()) <= {0.0, 2.0}
+
+
+def test_in_place_of_an_inference_tensor_is_refused():
+    with torch.inference_mode():
+        x = torch.ones(64)
+        assert F.dropout(x, 0.5, inplace=True) is x and (x == 0).any()
+    for f in (F.dropout, NN.dropout):
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            f(x, 0.5, inplace=True)
+
+
 def test_a_refused_input_keeps_its_shape():
     x = torch.ones(())
     with pytest.warns(UserWarning, match="dropout3d: Received a 0-D"), pytest.raises(RuntimeError):
         F.dropout3d(x, 0.5, inplace=True)
     assert x.shape == ()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("residual_type", [None, torch.bfloat16, torch.float32], ids=str)
+def test_a_bias_under_autocast_is_as_a_linear_layers(residual_type, compiled, device):
+    """It becomes the layer's type; a residual of float32 stays what it is, and so does the sum."""
+    x = torch.randn(4, 8, device=device)
+    layer = torch.nn.Linear(8, 6, bias=False, device=device)
+    bias = torch.randn(6, device=device, requires_grad=True)
+    residual = None
+    if residual_type is not None:
+        residual = torch.randn(4, 6, device=device, dtype=residual_type).requires_grad_()
+    module = tt.BiasDropoutResidual(0.5)
+    run = torch.compile(module, backend="aot_eager", fullgraph=True) if compiled else module
+    with torch.autocast(device, torch.bfloat16):
+        torch.manual_seed(3)
+        y = run(layer(x), bias, residual)
+        h = layer(x).detach()
+    wide = residual_type or torch.bfloat16
+    torch.manual_seed(3)
+    assert_same_bits(y, module(h.to(wide), bias.to(wide), residual))
+    y.float().square().sum().backward()
+    assert bias.grad.dtype == layer.weight.grad.dtype == torch.float32
+    assert residual is None or residual.grad.dtype == residual_type
+    kept = y.float() if residual is None else y.float() - residual.float()
+    torch.testing.assert_close(bias.grad, (4 * y.float() * (kept != 0)).sum(0), rtol=0.02, atol=0.02)
+    with pytest.raises(RuntimeError, match="bias: expected the type of x"):
+        module(h, bias)
+    with torch.autocast(device, torch.bfloat16), pytest.raises(RuntimeError, match="expected the type of x"):
+        module(h, bias.double())
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_types_under_a_gpus_autocast_are_pytorchs(dtype):
+    """Of tensors without memory, so that no GPU is needed."""
+    functions = {
+        "softmax": lambda m, x: m.softmax(x, -1),
+        "log_softmax": lambda m, x: m.log_softmax(x, -1),
+        "softmin": lambda m, x: m.softmin(x, -1),
+        "softmax to float16": lambda m, x: m.softmax(x, -1, dtype=torch.float16),
+        "dropout": lambda m, x: m.dropout(x),
+    }
+    before = torch.is_autocast_enabled("cuda")
+    with FakeTensorMode():
+        x = torch.empty(4, 8, dtype=dtype, device="cuda")
+        try:
+            torch.set_autocast_enabled("cuda", True)
+            for name, f in functions.items():
+                assert f(F, x).dtype == f(NN, x).dtype, name
+            assert F.softmax_dropout(x).dtype == NN.softmax(x, -1).dtype
+        finally:
+            torch.set_autocast_enabled("cuda", before)
 
 
 def test_dims_of_other_integers():

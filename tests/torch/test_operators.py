@@ -9,7 +9,7 @@ import torch
 from core import assert_same_bits, run
 from samples import TYPES, sample, to
 
-import twinops.torch  # noqa: F401
+import twinops.torch
 from twinops import operators
 from twinops.torch import _plugin
 
@@ -132,6 +132,34 @@ def test_strided_and_empty_tensors(device):
     assert_same_bits(ops.softmax(x), ops.softmax(x.contiguous()))
     y, mask = ops.dropout(torch.empty(0, 5, device=device), mask_type="uint32")
     assert y.shape == (0, 5) and mask.shape == (0,)
+
+
+def _negated(x):
+    """A view that is equal to x, and whose memory has -x."""
+    y = torch.complex(torch.zeros_like(x), -x).conj().imag
+    assert y.is_neg() and torch.equal(y, x)
+    return y
+
+
+def test_negated_views_are_written(device):
+    x = torch.randn(6, 8, device=device)
+    zeros = torch.zeros_like(x)
+    for negated in (_negated(x), x):
+        out, scale = _negated(zeros), torch.full((1,), 2.0, device=device)
+        ops.softmax.out(negated, out=out)
+        assert_same_bits(out, ops.softmax(x))
+        assert out.is_neg() and out._version == 1
+        y, mask = _negated(zeros), torch.zeros(2, dtype=torch.int32, device=device)
+        ops.dropout.out(negated, p=0.5, seed=7, y=y, mask=mask)
+        for given, expected in zip((y, mask), ops.dropout(x, p=0.5, seed=7, mask_type="uint32")):
+            assert_same_bits(given, expected)
+        written, found = _negated(x), _negated(scale)
+        ops.check_finite_and_unscale_([written, x.clone()], scale, found, reset=True)
+        assert_same_bits(written, x / 2)
+        assert found.item() == 0
+    y = _negated(x)
+    assert twinops.torch.functional.dropout(y, 0.5, inplace=True) is y
+    assert ((y == 0) | (y == 2 * x)).all() and (y == 0).any()
 
 
 def test_refusals_carry_our_message_and_write_nothing(device):

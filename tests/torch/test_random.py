@@ -28,6 +28,15 @@ def test_manual_seed_begins_anew(device):
     assert not torch.equal(_draw(device), a)
 
 
+def test_a_tensor_without_memory_draws_nothing():
+    x = torch.empty(4, 8, 5, device="meta")
+    state = torch.get_rng_state()
+    for f in (F.dropout, F.dropout1d, F.dropout2d, F.bitmask_dropout, F.softmax_dropout, F.bias_dropout_residual):
+        f(x)
+    assert F.dropout(x, inplace=True) is x
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_the_masks_of_a_seed_are_these():
     """A change of these bits is a new version of the contract, and breaks what people have recorded."""
     torch.manual_seed(2)

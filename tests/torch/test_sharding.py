@@ -84,17 +84,18 @@ def _dtensors(rank, world, device):
         lambda x, b: F.softmax(x, -1, causal=True),
         lambda x, b: F.softmax_dropout(x, 0.3),
         lambda x, b: F.bias_dropout_residual(x, b, x, 0.3),
+        lambda x, b: F.random_projection(x, 5, 7),
     ]
-    g = torch.randn(8, 12, 6)
     for case in cases:
         one, b = whole.clone().requires_grad_(), bias.clone().requires_grad_()
         expected = _seeded(case, one, b)
+        g = torch.randn_like(expected)
         expected.backward(g)
         for placement in placements:
             x = distribute_tensor(whole.to(device), mesh, placement).requires_grad_()
             d = distribute_tensor(bias.to(device), mesh, [Replicate()] * mesh.ndim).requires_grad_()
             y = _seeded(case, x, d)
-            assert y.shape == whole.shape
+            assert y.shape == expected.shape
             assert_same_bits(y.full_tensor().cpu(), expected)
             y.backward(distribute_tensor(g.to(device), mesh, y.placements))
             assert_same_bits(x.grad.full_tensor().cpu(), one.grad)
@@ -103,12 +104,9 @@ def _dtensors(rank, world, device):
     local = torch.full((4, 4), 1.0, device=device)
     pending = DTensor.from_local(local, mesh, [Partial()] * mesh.ndim)
     assert set(_seeded(F.dropout, pending, 0.5).full_tensor().unique().tolist()) <= {0.0, 2.0 * world}
-    try:
-        F.softmax(x, -1, mask=whole)
-    except NotImplementedError:
-        pass
-    else:
-        raise AssertionError("a mask beside a DTensor has to be refused")
+    for refused in (lambda: F.softmax(x, -1, mask=whole), lambda: F.bitmask_dropout(x)):
+        with pytest.raises(NotImplementedError, match="to_local()"):
+            refused()
 
 
 def _found_inf(rank, world, device):

@@ -11,7 +11,7 @@ from torch.autograd.graph import increment_version
 
 from twinops import _outputs
 from twinops._native import operators
-from twinops.torch import _eager, _plugin
+from twinops.torch import _deferred, _eager, _plugin
 
 ops = torch.ops.twinops
 
@@ -64,12 +64,12 @@ def call(op, *tensors, **attributes):
     """torch.ops.twinops.<op>, also where torch.func transforms it."""
     _eager.refuse_duals(*tensors)
     if op in _transformed and torch._C._are_functorch_transforms_active():
-        return _call_transformed(op, *tensors, **attributes)
+        return _deferred.call_transformed(op, *tensors, **attributes)
     return getattr(ops, op)(*tensors, **attributes)
 
 
-@torch.compiler.allow_in_graph  # of autograd.Function and torch.func together the compiler knows little
-def _call_transformed(op, *tensors, **attributes):
+@_deferred.in_graph  # of autograd.Function and torch.func together the compiler knows little
+def call_transformed(op, *tensors, **attributes):
     function, known = _transformed[op]
     filled = {n: attributes.get(n, known.defaults.get(n)) for n in known.attributes}
     rest = len(known.tensors) - len(tensors)
@@ -316,6 +316,12 @@ def _tensors(value):
     return [t for t in value if t is not None] if isinstance(value, (list, tuple)) else []
 
 
+def _resolved(value):
+    if isinstance(value, Tensor):
+        return value.resolve_neg()
+    return [_resolved(t) for t in value] if isinstance(value, (list, tuple)) else value
+
+
 def _register_writing(name, overload):
     """What PyTorch's own in-place operators do: count versions, and refuse where a gradient would be
     lost."""
@@ -341,8 +347,20 @@ def _register_writing(name, overload):
         with torch._C._AutoDispatchBelowAutograd():
             return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args, **kwargs)
 
+    def negated(*args, **kwargs):
+        given = {**dict(zip(names, args)), **kwargs}
+        plain = {n: _resolved(value) for n, value in given.items()}
+        overload(**plain)
+        for n in written:
+            for t, made in zip(_tensors(given.get(n)), _tensors(plain.get(n))):
+                if made is not t:
+                    t.copy_(made)
+
     _library.impl(name, autograd, "Autograd", with_keyset=True)
     _library.impl(name, versions, "ADInplaceOrView", with_keyset=True)
+    # PyTorch's own way with a negated view, such as z.conj().imag, takes what is written from the results,
+    # and reads past the stack where there are none.
+    _library.impl(name, negated, "Negative")
 
 
 _library = torch.library.Library("twinops", "FRAGMENT")

@@ -8,6 +8,7 @@ from twinops._outputs import bias_shape
 from twinops.torch import _autograd, _eager, _random, _softmax, sharding
 from twinops.torch._softmax import check_tensor
 
+_AUTOCAST = {torch.float16, torch.bfloat16, torch.float32}  # what autocast converts
 _MASK_TYPES = {"bits": "uint32", "bytes": "bool", None: ""}
 
 
@@ -60,7 +61,7 @@ def run(x, p, training, inplace, generator, mask, global_shape, start, shared_ax
         y = _autograd.call("dropout", x, seed_tensor, mask_type=mask_type, **attributes)[0]
         return x.copy_(y) if inplace else y
     if inplace:
-        return _eager.apply_dropout_in_place(x, seed_tensor, attributes)
+        return _eager.dropout_in_place(x, seed_tensor, attributes)
     if _eager.wants_gradient(x):
         return _eager.apply_dropout(x, seed_tensor, attributes, mask_type)
     return _eager.RAW["dropout"](x, seed_tensor, **attributes)[0]
@@ -70,7 +71,7 @@ def _run_simple(x, p, training):
     """run of a call whose other arguments are the defaults; None: it is not for this short way."""
     if not training or type(p) is not float or not 0.0 < p < 1.0 or not _eager.is_simple(x):
         return None
-    if x.is_cuda and torch.cuda.is_current_stream_capturing():
+    if not x.is_cpu and (not x.is_cuda or torch.cuda.is_current_stream_capturing()):
         return None
     seed = _random.draw_number()
     if x.requires_grad and torch.is_grad_enabled():
@@ -103,18 +104,13 @@ def dropout(
 
 
 def _channels(x, p, training, inplace, generator, batched):
-    """Drops whole channels: all axes behind the first two share a draw. batched: the first axis is the
-    batch; else one is added for the call."""
+    """Drops whole channels: all axes behind that of the channels share a draw. batched: the first axis is
+    the batch, and the channels are the second; else they are the first."""
     _check_p(p)
     if x.dim() + (not batched) < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    if not batched:
-        x = x.unsqueeze_(0) if inplace else x.unsqueeze(0)
-    shared = ",".join(str(i) for i in range(2, x.dim()))
-    y = run(x, p, training, inplace, generator, None, None, None, shared)
-    if not batched:
-        y = y.squeeze_(0) if inplace else y.squeeze(0)
-    return y
+    shared = ",".join(str(i) for i in range(1 + batched, x.dim()))
+    return run(x, p, training, inplace, generator, None, None, None, shared)
 
 
 def _warn_of_dimensions(name, x, ranks):
@@ -158,6 +154,11 @@ def bitmask_dropout(input, p=0.5, training=True, *, generator=None, global_shape
     of shape [ceil(n / 32)]: element e is bit e % 32 of word e // 32, counted from the lowest bit,
     1 = kept; bits beyond the last element are 0. The other arguments are dropout's."""
     check_tensor("bitmask_dropout", input)
+    if sharding.is_sharded(input):
+        raise NotImplementedError(
+            "bitmask_dropout of a DTensor: bits of parts are no part of the whole tensor's bits: call it on "
+            "to_local() with global_shape and start, or take dropout"
+        )
     _check_p(p)
     if _draws(input, p, training):
         attributes, seed_tensor = _random_arguments(input, p, generator, global_shape, start)
@@ -170,6 +171,17 @@ def _is_row_or_like(bias, x):
     if bias.dim() != x.dim():  # asked first: sizes that a trace compares are sizes that it assumes
         return bias.dim() == 1 and bias.shape[0] == x.shape[-1]
     return bias.shape == x.shape
+
+
+def _autocast(x, bias, residual):
+    """Under autocast: all in the wider type of x and the residual. A bias is as a linear layer's, which
+    autocast converts to the layer's type; a residual of float32 keeps its bits."""
+    types = {t.dtype for t in (x, bias, residual) if t is not None}
+    kind = x.device.type
+    if not types <= _AUTOCAST or kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
+        return x, bias, residual
+    dtype = x.dtype if residual is None else torch.promote_types(x.dtype, residual.dtype)
+    return [None if t is None else t.to(dtype) for t in (x, bias, residual)]
 
 
 def bias_dropout_residual(
@@ -189,11 +201,16 @@ def bias_dropout_residual(
     input: floating.
     bias: None, or a tensor of the type of input and of a shape that broadcasts to input's.
     residual: None, or a tensor of the shape and type of input.
+    Under torch.autocast types may differ: all become the wider of input's and residual's, which is the
+        result's, as a linear layer's bias becomes the layer's.
     The other arguments are dropout's. docs/operators/bias_dropout_residual.md
     """
     check_tensor("bias_dropout_residual", input)
     _check_p(p)
     mask_type = _mask_type(mask, input)
+    dtype = input.dtype
+    if (bias is not None and bias.dtype != dtype) or (residual is not None and residual.dtype != dtype):
+        input, bias, residual = _autocast(input, bias, residual)
     if bias is not None and not _is_row_or_like(bias, input):
         shape = bias_shape(bias.shape, input.shape)
         bias = bias.reshape(shape) if len(shape) == 1 else bias.expand(shape)

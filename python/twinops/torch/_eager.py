@@ -8,6 +8,7 @@ OpOverload, whose own call is Python. Under create_graph the backward passes go 
 
 import torch
 from torch.autograd import Function, forward_ad
+from torch.autograd.graph import increment_version
 
 from twinops import _outputs
 from twinops.torch._random import is_traced
@@ -148,11 +149,15 @@ class Dropout(Function):
         return dx, None, None, None
 
 
+def _drop_in_place(x, seed_tensor, attributes):
+    with _below_autograd(), torch._C._AutoDispatchBelowADInplaceOrView():
+        ops.dropout.out(x, seed_tensor, y=x, **attributes)
+
+
 class DropoutInPlace(Function):
     @staticmethod
     def forward(ctx, x, seed_tensor, attributes):
-        with _below_autograd(), torch._C._AutoDispatchBelowADInplaceOrView():
-            ops.dropout.out(x, seed_tensor, y=x, **attributes)
+        _drop_in_place(x, seed_tensor, attributes)
         ctx.mark_dirty(x)
         ctx.attributes = attributes
         ctx.save_for_backward(seed_tensor)
@@ -243,6 +248,28 @@ class SoftmaxDropout(Function):
         return dx, *(None,) * 7
 
 
+def dropout_in_place(x, seed_tensor, attributes):
+    """x itself, as PyTorch's functions that work in place return."""
+    if wants_gradient(x):
+        _refuse_leaf(x)
+        return _apply_dropout_in_place(x, seed_tensor, attributes)
+    if x.is_inference() and not torch.is_inference_mode_enabled():
+        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed.")
+    increment_version(x)
+    _drop_in_place(x, seed_tensor, attributes)
+    return x
+
+
+def _refuse_leaf(x):
+    """PyTorch asks a Function's inputs when they have been written."""
+    view = x._is_view()
+    if (x._base if view else x).is_leaf:
+        raise RuntimeError(
+            f"a {'view of a ' if view else ''}leaf Variable that requires grad is being used in an in-place "
+            "operation."
+        )
+
+
 def _gradient(op, *args, **kwargs):
     if torch.is_grad_enabled():  # create_graph
         return getattr(ops, op)(*args, **kwargs)
@@ -258,6 +285,6 @@ apply_simple_softmax = _applied(SimpleSoftmax)
 apply_simple_dropout = _applied(SimpleDropout)
 apply_softmax = _applied(Softmax)
 apply_dropout = _applied(Dropout)
-apply_dropout_in_place = _applied(DropoutInPlace)
+_apply_dropout_in_place = _applied(DropoutInPlace)
 apply_bias_dropout_residual = _applied(BiasDropoutResidual)
 apply_softmax_dropout = _applied(SoftmaxDropout)

@@ -18,6 +18,8 @@ import threading
 
 import torch
 
+from twinops.torch import _deferred
+
 _HIGHEST = 2**63 - 1
 _local = threading.local()
 # By names of this module: each call of a dropout or a softmax asks.
@@ -50,10 +52,12 @@ def draw(x, generator=None):
     """(seed, None) or (0, seed tensor) for a call that drops elements of x."""
     if _is_transformed():
         return 0, _draw_transformed(generator)
+    if x.is_meta:
+        return 0, None
     if generator is not None:
         if _is_compiling():
-            return 0, _draw_from(generator)
-        cell = _draw_from(generator)
+            return 0, _deferred.draw_from(generator)
+        cell = draw_from(generator)
         return (cell.item(), None) if generator.device.type == "cpu" else (0, cell)
     if _jit_trace() is not None:  # which makes one of two draws by an operator of ours
         return 0, torch.empty((), dtype=torch.int64).random_()
@@ -64,12 +68,12 @@ def draw(x, generator=None):
     return draw_number(), None
 
 
-@torch.compiler.disable(
-    reason="a torch.Generator is no part of a compiled or exported graph, as for PyTorch's own functions: "
+@_deferred.breaks_graph(
+    "a torch.Generator is no part of a compiled or exported graph, as for PyTorch's own functions: "
     "the graph breaks here. Without generator= there is no break: the seed comes from PyTorch's default "
     "generator when the graph runs (torch.manual_seed)"
 )
-def _draw_from(generator):
+def draw_from(generator):
     if torch.compiler.is_exporting():
         raise RuntimeError("twinops: generator=: a torch.Generator is no part of an exported program: leave it out")
     return torch.empty((), dtype=torch.int64, device=generator.device).random_(generator=generator)

@@ -31,8 +31,8 @@ def check_dim(function, x, dim):
 
 
 def autocast_dtype(x, dtype):
-    """Under autocast PyTorch takes softmax in float32 on a GPU."""
-    if dtype is None and x.is_cuda and torch.is_autocast_enabled("cuda"):
+    """Under autocast PyTorch takes softmax in float32 on a GPU; but float64, which autocast leaves alone."""
+    if dtype is None and x.is_cuda and x.dtype != torch.float64 and torch.is_autocast_enabled("cuda"):
         return torch.float32
     return dtype
 

@@ -32,7 +32,7 @@ global_shape, start: tuples, where the tensor is a part of a larger one: the sha
 
 import torch
 
-from twinops.torch import _autograd
+from twinops.torch import _autograd, sharding
 from twinops.torch._dropout import (
     bias_dropout_residual,
     bitmask_dropout,
@@ -110,7 +110,10 @@ def random_projection(input, k, seed, s=3.0, **attributes):
 
     Returns [..., k] of the type of input. docs/operators/random_projection.md
     """
-    return _autograd.call("random_projection", input, k=k, seed=signed(seed), s=s, **attributes)
+    attributes = {"k": k, "seed": signed(seed), "s": s, **attributes}
+    if sharding.is_sharded(input) and input.dim() > 0:
+        return sharding.random_projection(input, attributes)
+    return _autograd.call("random_projection", input, **attributes)
 
 
 # ---- loss scaling --------------------------------------------------------------------------------

@@ -38,14 +38,16 @@ def _place(x):
     return tuple(x.shape), tuple(start)
 
 
-def _like(x, local):
+def _like(x, local, shape=None):
+    """The DTensor of x's shape, or of another one, whose parts lie as x's do."""
     from torch.distributed.tensor import DTensor
 
+    shape = x.shape if shape is None else torch.Size(shape)
     strides, step = [0] * x.dim(), 1
     for i in reversed(range(x.dim())):
-        strides[i], step = step, step * max(x.shape[i], 1)
+        strides[i], step = step, step * max(shape[i], 1)
     return DTensor.from_local(
-        local, x.device_mesh, x.placements, run_check=False, shape=x.shape, stride=tuple(strides)
+        local, x.device_mesh, x.placements, run_check=False, shape=shape, stride=tuple(strides)
     )
 
 
@@ -117,6 +119,15 @@ def bias_dropout_residual(x, bias, residual, p, training, generator, mask):
         start=start,
     )
     return _like(x, local)
+
+
+def random_projection(x, attributes):
+    """Rows are taken whole, as softmax's are."""
+    from twinops.torch import _autograd
+
+    x = _whole_values(x, but=(-1,))
+    local = _autograd.call("random_projection", x.to_local(), **attributes)
+    return _like(x, local, (*x.shape[:-1], local.shape[-1]))
 
 
 def _partial():
