@@ -2,6 +2,7 @@
 tests hold of these functions."""
 
 import pickle
+import subprocess
 import sys
 import types
 
@@ -64,6 +65,36 @@ def test_a_module_made_under_patch_is_pickled():
     with tt.patched():
         layer = nn.TransformerDecoderLayer(8, 2, 8, activation=NN.softmax)
         assert pickle.loads(pickle.dumps(layer)).activation is layer.activation
+
+
+def test_scripts_under_patch_are_pytorchs():
+    def attention(x: torch.Tensor):
+        y = torch.softmax(x, -1) + NN.softmax(x, 0) + x.softmax(1) + torch.log_softmax(x, -1, torch.float64)
+        return torch.dropout(y, 0.5, True) + NN.dropout(y, 0.5) + NN.log_softmax(x, 0)
+
+    x = torch.randn(6, 5)
+    with tt.patched():
+        for f in (attention, nn.Dropout(), nn.Softmax(-1)):
+            scripted = torch.jit.script(f)
+            given = _seeded(scripted, x)
+            tt.unpatch()
+            assert_same_bits(given, _seeded(f, x))
+            tt.patch()
+
+
+def test_the_compiler_knows_pytorchs_functions_after_patch():
+    """It looks them up by their names when it is imported; that has to be before these are ours."""
+    code = """
+import torch
+import twinops.torch as tt
+functions = [lambda x: torch.nn.functional.dropout(x, 0.5), lambda x: torch.log_softmax(x, -1)]
+for around in (tt.patch, tt.unpatch):
+    around()
+    for f in functions:
+        torch.compile(f, backend="eager", fullgraph=True)(torch.ones(4, 8))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
 
 
 def test_what_is_not_ours_goes_to_pytorch(device):

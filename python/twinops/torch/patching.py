@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 import sys
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -24,6 +24,8 @@ LEFT_ALONE = (
     "kernel of PyTorch's (torch.backends.mha.set_fastpath_enabled(False) turns it off)",
     "torch.nn.functional.cross_entropy: its log_softmax is inside ATen; override() replaces it",
     "alpha_dropout, feature_alpha_dropout, gumbel_softmax, rrelu, nn.LSTM's and nn.GRU's dropout",
+    "code that torch.jit.script compiles",
+    "torch.cuda.amp.GradScaler and torch.cpu.amp.GradScaler, which PyTorch deprecates: use torch.amp.GradScaler",
     "calls with out=, of integer or complex, sparse, nested, named or quantized tensors, of tensor "
     "subclasses, but DTensor, that override __torch_function__ or __torch_dispatch__, of devices other than "
     "CPU and CUDA: they go to PyTorch",
@@ -104,6 +106,27 @@ def _is_ours(x, dtype):
     return (x.dtype if dtype is None else dtype) in _TYPES and not x.is_nested
 
 
+# torch.jit.script, which takes nothing of twinops, compiles PyTorch's own in the place of ours. Of those that
+# are not written in Python it is told by these.
+def _scripted_softmax(input: torch.Tensor, dim: int, dtype: Optional[int] = None):
+    return input.softmax(dim, dtype)
+
+
+def _scripted_log_softmax(input: torch.Tensor, dim: int, dtype: Optional[int] = None):
+    return input.log_softmax(dim, dtype)
+
+
+def _scripted_dropout(input: torch.Tensor, p: float, train: bool):
+    return torch._VF.dropout(input, p, train)
+
+
+_SCRIPTED = {
+    torch.softmax: _scripted_softmax,
+    torch.log_softmax: _scripted_log_softmax,
+    torch.dropout: _scripted_dropout,
+}
+
+
 def _in_place_of(owner, original, ours):
     """Ours; PyTorch's for arguments that only PyTorch's has, such as `out`, and tensors that twinops
     does not take."""
@@ -120,6 +143,7 @@ def _in_place_of(owner, original, ours):
         return ours(*args, **kwargs)
 
     call.__module__ = owner.__name__  # by which it is pickled
+    call.__prepare_scriptable__ = lambda: _SCRIPTED.get(original, original)
     return call
 
 
@@ -140,6 +164,8 @@ def patch():
     """Puts twinops' functions and GradScaler into PyTorch, and returns what was replaced and what is
     left alone. Twice is as good as once."""
     if not _originals:
+        import torch._dynamo  # it looks PyTorch's functions up by their names once: before they change
+
         for owner, name, ours in _places():
             original = getattr(owner, name)
             _originals.append((owner, name, original))
