@@ -1,7 +1,7 @@
 // The part of ONNX Runtime's C ABI that a library of custom operators needs. ONNX Runtime's
 // packages for Python have no headers; its ABI is a table of functions that only grows, so that a
-// place in it stands for a function for ever. What is here is of API version 18, which runtimes
-// from 1.18 on have.
+// place in it stands for a function for ever. What is here is of API version 18. Runtimes before
+// 1.24 have it too, but refuse, or crash over, inputs and outputs whose types the node says.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,9 @@
 
 namespace twinops::ort {
 
-inline constexpr uint32_t kApiVersion = 18;
+inline constexpr uint32_t kApiVersion = 18, kOldestRuntime = 24;
+// Runtimes before this one write past the end where an output is set that a node has not.
+inline constexpr int kChecksOutputs = 28;
 
 struct Status;  // nullptr: success
 struct Value;   // a tensor
@@ -111,6 +113,16 @@ struct Api {
   Status* attribute(const KernelInfo* info, const char* name, char* text, size_t* size) const {
     return at<Status*(const KernelInfo*, const char*, char*, size_t*) noexcept>(87)(info, name,
                                                                                     text, size);
+  }
+  // `values` may be nullptr: then only their count is asked for.
+  Status* attribute(const KernelInfo* info, const char* name, float* values, size_t* count) const {
+    return at<Status*(const KernelInfo*, const char*, float*, size_t*) noexcept>(162)(
+        info, name, values, count);
+  }
+  Status* attribute(const KernelInfo* info, const char* name, int64_t* values,
+                    size_t* count) const {
+    return at<Status*(const KernelInfo*, const char*, int64_t*, size_t*) noexcept>(163)(
+        info, name, values, count);
   }
 
   // While a graph is loaded: what is known of a node's inputs, and what follows for its outputs.

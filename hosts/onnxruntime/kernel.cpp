@@ -1,6 +1,7 @@
 #include "hosts/onnxruntime/kernel.hpp"
 
 #include <cstring>
+#include <type_traits>
 
 namespace twinops::ort {
 
@@ -74,9 +75,29 @@ template <class T>
 bool Kernel::read(const KernelInfo& info, const char* name, T& value) const {
   if (Status* missing = api_.attribute(&info, name, &value)) {
     api_.release(missing);
+    refuse_other_kinds(info, name, std::is_same_v<T, float> ? "a float" : "an int");
     return false;
   }
   return true;
+}
+
+// An int in a float's place would be taken for an attribute that is left out.
+void Kernel::refuse_other_kinds(const KernelInfo& info, const char* name,
+                                const char* expected) const {
+  int64_t integer = 0;
+  float real = 0;
+  size_t size = 0, reals = 0, integers = 0;
+  bool is_there = false;
+  for (Status* missing : {api_.attribute(&info, name, &integer), api_.attribute(&info, name, &real),
+                          api_.attribute(&info, name, static_cast<char*>(nullptr), &size),
+                          api_.attribute(&info, name, static_cast<float*>(nullptr), &reals),
+                          api_.attribute(&info, name, static_cast<int64_t*>(nullptr), &integers)}) {
+    is_there = is_there || missing == nullptr;
+    if (missing != nullptr) api_.release(missing);
+  }
+  if (is_there)
+    throw std::invalid_argument(std::string(signature_.info.name) + ": the attribute " + name +
+                                ": expected " + expected + "; the node has another kind of value");
 }
 
 Kernel::Kernel(const Api& api, const KernelInfo& info, const Signature& signature, bool on_cuda)
@@ -114,8 +135,9 @@ void Kernel::read_attribute(const KernelInfo& info, const twinops_attribute_info
 
 bool Kernel::read(const KernelInfo& info, const char* name, std::string& text) const {
   size_t size = 0;
-  if (Status* missing = api_.attribute(&info, name, nullptr, &size)) {
+  if (Status* missing = api_.attribute(&info, name, static_cast<char*>(nullptr), &size)) {
     api_.release(missing);
+    refuse_other_kinds(info, name, "a string");
     return false;
   }
   text.resize(size);  // with the closing NUL

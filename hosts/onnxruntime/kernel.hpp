@@ -23,6 +23,7 @@ class Kernel {
   template <class T>
   bool read(const KernelInfo& info, const char* name, T& value) const;
   bool read(const KernelInfo& info, const char* name, std::string& text) const;
+  void refuse_other_kinds(const KernelInfo& info, const char* name, const char* expected) const;
   void read_attribute(const KernelInfo& info, const twinops_attribute_info& attribute);
   void read_outputs(const KernelInfo& info);
   void add_inputs(KernelContext& context, Call& call) const;

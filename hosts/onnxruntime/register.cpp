@@ -1,5 +1,7 @@
 // RegisterCustomOps, which ONNX Runtime looks up in a library of custom operators: every operator
 // of twinops' table in the domain "twinops", for the providers of CPUs and of CUDA.
+#include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <memory>
 
@@ -9,6 +11,7 @@ namespace twinops::ort {
 namespace {
 
 const Api* the_api = nullptr;
+bool checks_outputs = false;
 
 struct Op : CustomOp {
   Signature signature;
@@ -39,7 +42,9 @@ struct Op : CustomOp {
     variadic_input_minimum = variadic_output_minimum = [](const CustomOp*) { return 1; };
     variadic_inputs_are_alike = variadic_outputs_are_alike = [](const CustomOp*) { return 0; };
     CustomOp::infer_shapes = [](const CustomOp* op, ShapeInferContext* context) {
-      return guarded(*the_api, [&] { ort::infer_shapes(*the_api, self(op).signature, *context); });
+      return guarded(*the_api, [&] {
+        ort::infer_shapes(*the_api, self(op).signature, *context, checks_outputs);
+      });
     };
     first_version = [](const CustomOp*) { return 1; };
     last_version = [](const CustomOp*) { return 0x7fffffff; };
@@ -108,14 +113,16 @@ extern "C" __attribute__((visibility("default"))) twinops::ort::Status* Register
   using namespace twinops::ort;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  const Api* api = base->get_api(kApiVersion);
+  const Api* api = base->get_api(kOldestRuntime);
   if (api == nullptr) {
     // A runtime that is older has version 1 of the table, which can say so.
     const Api* oldest = base->get_api(1);
     return oldest == nullptr
                ? nullptr
-               : oldest->create_status(kNotImplemented, "twinops needs ONNX Runtime 1.18 or later");
+               : oldest->create_status(kNotImplemented, "twinops needs ONNX Runtime 1.24 or later");
   }
   the_api = api;
+  const char* minor = std::strchr(base->version(), '.');  // of "1.32.0"
+  checks_outputs = minor != nullptr && std::atoi(minor + 1) >= kChecksOutputs;
   return add_to(options);
 }

@@ -85,12 +85,13 @@ void change(const Api& api, const ShapeInferContext& context, const Output& outp
 
 }  // namespace
 
-void infer_shapes(const Api& api, const Signature& signature, const ShapeInferContext& context) {
+void infer_shapes(const Api& api, const Signature& signature, const ShapeInferContext& context,
+                  bool checks_outputs) {
   size_t count = 0, at = 0;
   check(api.input_count(&context, &count));
   for (const Output& output : signature.outputs) {
     // Of an output that is like an input which may be left out, ONNX Runtime learns when it runs.
-    if (output.argument->is_required == 0 && !signature.is_there(output.like)) {
+    if (output.argument->is_required == 0 && !(checks_outputs && signature.is_there(output.like))) {
       ++at;
       continue;
     }

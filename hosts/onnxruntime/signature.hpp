@@ -51,8 +51,10 @@ struct Signature {
 };
 
 // Types and shapes of a node's outputs, told while a graph is loaded. A mask of bits has a size
-// only where that of the input is known.
-void infer_shapes(const Api& api, const Signature& signature, const ShapeInferContext& context);
+// only where that of the input is known. Where the runtime does not check which outputs the node
+// has, those that it may leave out are not told.
+void infer_shapes(const Api& api, const Signature& signature, const ShapeInferContext& context,
+                  bool checks_outputs);
 
 ElementType to_onnx(DLDataType type);    // kUndefined for one that it has not
 DLDataType to_dlpack(ElementType type);  // bits 0 for one that twinops has not

@@ -1,6 +1,9 @@
 """Every operator of the table as a node of ONNX Runtime: its bits are those of the core called directly,
 on the CPU and, where ONNX Runtime has one, on a GPU; types and shapes; what is refused, and how."""
 
+import subprocess
+import sys
+
 import core
 import numpy as np
 import onnx
@@ -181,3 +184,39 @@ def test_refusals_have_the_operators_message(words, node):
 def test_nodes_are_refused_when_they_are_made(words, how):
     with pytest.raises(ValueError, match=words):
         twinops.onnx.make_node("softmax", how[0], how[1], **how[2])
+
+
+@pytest.mark.parametrize(
+    "op, name, value, expected",
+    [
+        ("softmax", "scale", 2, "a float"),
+        ("softmax", "axis", 1.0, "an int"),
+        ("softmax", "out_type", 10, "a string"),
+        ("dropout", "p", "half", "a float"),
+        ("dropout", "p", [0.5], "a float"),
+        ("dropout", "global_shape", [2, 3], "a string"),
+    ],
+)
+def test_an_attribute_of_another_kind_is_not_taken_for_one_that_is_left_out(op, name, value, expected):
+    node = helper.make_node(op, ["x"], ["y"], domain="twinops", **{name: value})
+    with pytest.raises(Exception, match=f"{op}: the attribute {name}: expected {expected}"):
+        session(model_of([node], {"x": X}, {"y": (TensorProto.FLOAT, None)}))
+
+
+def test_nodes_take_what_other_hosts_take():
+    given = {"seed": 2**64 - 1, "global_shape": (4, 3), "start": (2, 0), "p": 1}
+    made = twinops.onnx.make_node("dropout", {"x": "x"}, {"y": "y"}, **given)
+    values = {a.name: helper.get_attribute_value(a) for a in made.attribute}
+    assert values == {"seed": -1, "global_shape": b"4,3", "start": b"2,0", "p": 1.0}
+
+
+def test_onnx_forgets_the_schemas_before_python_ends():
+    """What onnx holds of Python's when Python has ended crashes versions of it."""
+    program = """
+import atexit, onnx
+atexit.register(lambda: print(onnx.defs.has("softmax", 1, "twinops")))
+import twinops.onnx
+print(onnx.defs.has("softmax", 1, "twinops"))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["True", "False"]

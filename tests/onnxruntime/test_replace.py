@@ -3,6 +3,7 @@ give the core's bits; what cannot be replaced stays, and says why."""
 
 import core
 import numpy as np
+import onnx.inliner
 import pytest
 from graphs import model_of, session, strict
 from onnx import TensorProto, helper
@@ -157,6 +158,72 @@ def test_graphs_inside_nodes(rng):
     core.assert_same(run(model, feeds)[0], core.run("softmax", {"x": x})["out"])
     feeds["c"] = np.array(False)
     core.assert_same(run(model, feeds)[0], core.run("log_softmax", {"x": x})["out"])
+
+
+def branch(nodes, x):
+    """A branch of If that gives z."""
+    output = helper.make_tensor_value_info("z", FLOAT, x.shape)
+    return helper.make_graph(nodes, "branch", [], [output])
+
+
+def in_an_if(inner, outer=()):
+    """A model of the nodes `outer`, which give y, and of an If with the nodes `inner`, which give z."""
+    x = np.ones([4, 90], "f4")
+    other = branch([helper.make_node("Identity", ["x"], ["z"])], x)
+    node = helper.make_node("If", ["c"], ["z"], then_branch=branch(inner, x), else_branch=other)
+    feeds = {"x": x, "c": np.array(True)}
+    outputs = like(x, "z", "y") if outer else like(x, "z")
+    return model_of([*outer, node], feeds, outputs, constants(ratio=0.5, training=True)), feeds
+
+
+def test_dropouts_inside_nodes_draw_apart_too():
+    drop = lambda y: helper.make_node("Dropout", ["x", "ratio", "training"], [y])  # noqa: E731
+    model, feeds = in_an_if([drop("z")], [drop("y")])
+    left = []
+    model = twinops.onnx.replace(model, left=left)
+    assert left == [] and len(model.graph.initializer) == 0
+    z, y = run(model, feeds)
+    assert (z == 0).any() and (y == 0).any() and (z != y).any()
+
+
+def test_a_mask_that_a_graph_inside_reads_is_made():
+    drop = helper.make_node("Dropout", ["x", "ratio", "training"], ["y", "kept"])
+    read = helper.make_node("Where", ["kept", "x", "x"], ["z"])
+    model, _ = in_an_if([read], [drop])
+    assert twinops.onnx.replace(model).graph.node[0].op_type == "Dropout"
+
+
+def test_a_default_that_a_run_may_override_is_no_constant(rng):
+    x, left = rng.standard_normal([4, 9]).astype("f4"), []
+    feeds = {"x": x, "ratio": np.array(0.5, "f4")}
+    node = helper.make_node("Dropout", ["x", "ratio", "training"], ["y"], name="d")
+    model = replaced(node, feeds, like(x, "y"), constants(ratio=0.5, training=True), left=left)
+    assert left == [("d", "its ratio is not a constant")]
+    assert [i.name for i in model.graph.input] == ["x", "ratio"]
+
+
+def test_a_constant_may_be_a_node(rng):
+    x = rng.standard_normal([4, 9]).astype("f4")
+    ratio = helper.make_node("Constant", [], ["ratio"], value_float=0.25)
+    drop = helper.make_node("Dropout", ["x", "ratio", "training"], ["y"])
+    model = model_of([ratio, drop], {"x": x}, like(x, "y"), constants(training=True))
+    model = twinops.onnx.replace(model)
+    assert [n.op_type for n in model.graph.node] == ["dropout"]
+    core.assert_same(run(model, {"x": x})[0], core.run("dropout", {"x": x}, {"p": 0.25, "subsequence": 1})["y"])
+
+
+def test_nodes_of_functions_are_named(rng):
+    x, left = rng.standard_normal([4, 9]).astype("f4"), []
+    softmax = helper.make_node("Softmax", ["a"], ["b"], name="s")
+    opsets = [helper.make_opsetid("", 18)]
+    function = helper.make_function("mine", "F", ["a"], ["b"], [softmax], opsets)
+    model = model_of([helper.make_node("F", ["x"], ["y"], domain="mine")], {"x": x}, like(x, "y"))
+    model.functions.append(function)
+    model.opset_import.append(helper.make_opsetid("mine", 1))
+    twinops.onnx.replace(model, left=left)
+    assert left == [("s", left[0][1])]
+    inlined = twinops.onnx.replace(onnx.inliner.inline_local_functions(model))
+    assert [n.domain for n in inlined.graph.node] == ["twinops"]
 
 
 def test_a_model_with_nothing_to_replace_is_the_same(rng):

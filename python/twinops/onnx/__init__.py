@@ -11,18 +11,20 @@ docs/hosts/onnxruntime.md is the manual.
 """
 
 try:
-    import onnx as _onnx  # noqa: F401
+    import onnx as _onnx
 except ImportError as error:
     raise ImportError(
         f"twinops.onnx needs onnx, which this Python cannot import ({error}): "
         "`python -m pip install onnx onnxruntime`"
     ) from error
+if tuple(map(int, _onnx.__version__.split(".")[:2])) < (1, 19):
+    raise ImportError(f"twinops.onnx needs onnx 1.19 or later; this is {_onnx.__version__}")
 
-from twinops._native import find, library
-from twinops.onnx import _schemas
-from twinops.onnx._export import translation_table
-from twinops.onnx._nodes import DOMAIN, VERSION, make_node
-from twinops.onnx._replace import replace
+from twinops._native import find, library  # noqa: E402
+from twinops.onnx import _schemas  # noqa: E402
+from twinops.onnx._export import translation_table  # noqa: E402
+from twinops.onnx._nodes import DOMAIN, VERSION, make_node  # noqa: E402
+from twinops.onnx._replace import replace  # noqa: E402
 
 _schemas.register()
 

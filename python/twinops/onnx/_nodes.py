@@ -6,6 +6,7 @@ import functools
 from onnx import helper
 
 from twinops import _outputs
+from twinops._arrays import text, word
 from twinops._native import operators
 
 DOMAIN, VERSION = "twinops", 1
@@ -57,6 +58,13 @@ def attributes(op):
     return known
 
 
+def _value(default, value):
+    """An attribute's value as a node has it: integers of 64 bits, and several of them as text."""
+    if isinstance(default, str):
+        return text(value)
+    return float(value) if isinstance(default, float) else word(value)
+
+
 def make_node(op, inputs_by_name, outputs_by_name, name=None, **given):
     """A node of the operator `op`: `make_node("softmax", {"x": "scores"}, {"out": "weights"}, axis=1)`.
 
@@ -70,10 +78,7 @@ def make_node(op, inputs_by_name, outputs_by_name, name=None, **given):
     unknown = set(given) - set(known)
     if unknown:
         raise ValueError(f"{op} has no attribute {unknown.pop()}; it has {', '.join(known)}")
-    values = {
-        n: int(v) if isinstance(known[n], (bool, int)) or known[n] is None else type(known[n])(v)
-        for n, v in given.items()
-    }
+    values = {n: _value(known[n], v) for n, v in given.items()}
     return helper.make_node(
         op,
         _ordered(op, "input", inputs(op), inputs_by_name),

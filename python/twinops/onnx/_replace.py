@@ -1,11 +1,14 @@
 """Puts twinops' nodes in the places of ONNX's and of ONNX Runtime's own."""
 
+import itertools
+
 import onnx
 from onnx import numpy_helper
 
 from twinops.onnx._nodes import DOMAIN, VERSION, make_node
 
 _MICROSOFT = "com.microsoft"
+_CONSTANTS = {"value", "value_float", "value_int"}  # what a node Constant says
 
 
 class _Left(Exception):
@@ -13,32 +16,39 @@ class _Left(Exception):
 
 
 class _Graph:
-    """What the rules ask of the graph that a node is in."""
+    """What the rules ask of the graph that a node is in. `outer` is the one around it, whose names it sees."""
 
-    def __init__(self, model, graph, seed):
+    def __init__(self, model, graph, seed, outer=None):
         self.opset = {o.domain or "ai.onnx": o.version for o in model.opset_import}
-        self.seed, self.drawn = seed, 0
-        self.constants = {t.name: t for t in graph.initializer}
+        self.seed = seed
+        self.subsequences = outer.subsequences if outer else itertools.count(1)
+        # From IR version 4 on, what is an input too is a default that a run may override.
+        fed = {i.name for i in graph.input} if model.ir_version >= 4 else set()
+        self.constants = {t.name: t for t in graph.initializer if t.name not in fed}
         for node in graph.node:
-            if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
-                self.constants[node.output[0]] = node.attribute[0].t
-        self.used = {name for node in graph.node for name in node.input}
-        self.used |= {output.name for output in graph.output}
+            if node.op_type == "Constant" and node.attribute and node.attribute[0].name in _CONSTANTS:
+                self.constants[node.output[0]] = onnx.helper.get_attribute_value(node.attribute[0])
+        self.used = _used(graph)
         shapes = [*graph.value_info, *graph.input, *graph.output]
         self.ranks = {
             v.name: len(v.type.tensor_type.shape.dim)
             for v in shapes
             if v.type.tensor_type.HasField("shape")
         }
+        if outer:
+            self.constants = {**outer.constants, **self.constants}
+            self.ranks = {**outer.ranks, **self.ranks}
 
     def constant(self, node, place, what, default):
         """The value of an input that must be known when the graph is rewritten."""
         if place >= len(node.input) or not node.input[place]:
             return default
-        tensor = self.constants.get(node.input[place])
-        if tensor is None:
+        value = self.constants.get(node.input[place])
+        if value is None:
             raise _Left(f"its {what} is not a constant")
-        return numpy_helper.to_array(tensor).reshape(-1)[0].item()
+        if isinstance(value, onnx.TensorProto):
+            value = numpy_helper.to_array(value).reshape(-1)[0].item()
+        return value
 
     def is_used(self, node, place):
         return place < len(node.output) and node.output[place] in self.used
@@ -50,9 +60,8 @@ class _Graph:
         p = self.constant(node, ratio, "ratio", 0.5)
         if training is not None and not self.constant(node, training, "training_mode", False):
             raise _Left("it is not training: ONNX Runtime takes it out")
-        self.drawn += 1
         seed = attributes.get("seed", self.seed)
-        return {"p": p, "seed": seed, "subsequence": self.drawn, "advance": 1}
+        return {"p": p, "seed": seed, "subsequence": next(self.subsequences), "advance": 1}
 
     def drop_grad(self, node, ratio, training):
         p = self.constant(node, ratio, "ratio", 0.5)
@@ -164,19 +173,24 @@ _RULES = {
 }
 
 
-def _graphs(graph):
-    """The graph and those in its nodes (If, Loop, Scan)."""
-    yield graph
+def _inside(graph):
+    """The graphs in the graph's nodes (If, Loop, Scan)."""
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _graphs(attribute.g)
+                yield attribute.g
+
+
+def _used(graph):
+    """The names that the graph, or one inside it, reads or gives."""
+    used = {name for node in graph.node for name in node.input}
+    used |= {output.name for output in graph.output}
+    return used.union(*map(_used, _inside(graph)))
 
 
 def _remove(graph, constants):
-    """Takes out those of the constants that no node reads any more."""
-    used = {name for g in _graphs(graph) for node in g.node for name in node.input}
-    unused = constants - used - {value.name for value in graph.output}
+    """Takes out those of the constants that nothing reads any more."""
+    unused = constants - _used(graph)
     for tensors in (graph.initializer, graph.input):
         for tensor in [t for t in tensors if t.name in unused]:
             tensors.remove(tensor)
@@ -197,20 +211,40 @@ def replace(model, seed=0, left=None):
     """
     replaced = onnx.ModelProto()
     replaced.CopyFrom(model)
-    for graph in _graphs(replaced.graph):
-        known, constants = _Graph(replaced, graph, seed), set()
-        for node in graph.node:
-            rule = _RULES.get((node.domain.replace("ai.onnx", ""), node.op_type))
-            if rule is None:
-                continue
-            before = set(node.input)
-            try:
-                node.CopyFrom(rule(known, node))
-                constants |= before & set(known.constants)
-            except _Left as reason:
-                if left is not None:
-                    left.append((node.name or node.output[0], str(reason)))
-        _remove(graph, constants)
+    left = [] if left is None else left
+    _replace(replaced, replaced.graph, seed, left)
+    for function in replaced.functions:
+        for node in function.node:
+            if _rule(node):
+                left.append((_name(node), "it is in a function: onnx.inliner.inline_local_functions(model)"))
     if not any(o.domain == DOMAIN for o in replaced.opset_import):
         replaced.opset_import.append(onnx.helper.make_opsetid(DOMAIN, VERSION))
     return replaced
+
+
+def _replace(model, graph, seed, left, outer=None):
+    """Replaces nodes of a graph of the model, and of those inside it."""
+    known, constants = _Graph(model, graph, seed, outer), set()
+    for node in graph.node:
+        rule = _rule(node)
+        if rule is None:
+            continue
+        before = set(node.input)
+        try:
+            node.CopyFrom(rule(known, node))
+            constants |= before
+        except _Left as reason:
+            left.append((_name(node), str(reason)))
+    for inside in _inside(graph):
+        constants |= _replace(model, inside, seed, left, known)
+    constants &= set(known.constants)
+    _remove(graph, constants)
+    return constants
+
+
+def _rule(node):
+    return _RULES.get((node.domain.replace("ai.onnx", ""), node.op_type))
+
+
+def _name(node):
+    return node.name or node.output[0]

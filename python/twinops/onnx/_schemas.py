@@ -1,6 +1,7 @@
 """Tells the package onnx of every operator of the table, so that its checker and its shape inference know
 the nodes of a graph."""
 
+import atexit
 import functools
 
 import onnx
@@ -139,3 +140,5 @@ def register():
         made = schema(op)
         made.set_type_and_shape_inference_function(functools.partial(_infer, op))
         defs.register_schema(made)
+        # onnx would let go of the function when Python has ended, and hang or crash.
+        atexit.register(defs.deregister_schema, op, _nodes.VERSION, _nodes.DOMAIN)
