@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "hosts/torch/attribute_text.hpp"
 #include "hosts/torch/execution.hpp"
 #include "hosts/torch/tensors.hpp"
 
@@ -48,11 +49,11 @@ struct Tensors {
   const DLTensor* const* data() const { return list.empty() ? &pointer : pointers.data(); }
 };
 
-struct Value {
-  int64_t integer = 0;  // also the bool
-  double real = 0;
-  const char* text = "";
-};
+bool is_same(const twinops_attribute& a, const twinops_attribute& b) {
+  if (a.kind == TWINOPS_STRING) return std::strcmp(a.string_value, b.string_value) == 0;
+  return a.int_value == b.int_value &&
+         std::bit_cast<uint64_t>(a.float_value) == std::bit_cast<uint64_t>(b.float_value);
+}
 
 template <class T>
 T* pointer(StableIValue value) {
@@ -64,8 +65,8 @@ class Call {
  public:
   Call(const Signature& s, StableIValue* stack) : s_(s) {
     take_operands(stack, s.operands, inputs_);
-    take_attributes(stack + s.operands.size());
-    take_operands(stack + s.operands.size() + s.attributes.size(), s.outputs, outputs_);
+    stack = take_attributes(stack + s.operands.size());
+    take_operands(stack, s.outputs, outputs_);
   }
 
   void run(StableIValue* stack) {
@@ -110,24 +111,39 @@ class Call {
     check(torch_delete_list(list), "a list");
   }
 
-  void take_attributes(const StableIValue* stack) {
-    for (size_t i = 0; i < s_.attributes.size(); ++i) {
-      Value& value = values_[i];
-      switch (s_.attributes[i].kind) {
-        case TWINOPS_BOOL:
-          value.integer = (stack[i] & 0xff) != 0;
-          break;
-        case TWINOPS_INT:
-          value.integer = static_cast<int64_t>(stack[i]);
-          break;
-        case TWINOPS_FLOAT:
-          value.real = std::bit_cast<double>(stack[i]);
-          break;
-        default:
-          check(torch_string_c_str(handles_.keep(pointer<StringOpaque>(stack[i])), &value.text),
-                "a string");
-      }
+  void take_attribute(size_t i, StableIValue given) {
+    switch (values_[i].kind) {
+      case TWINOPS_BOOL:
+        values_[i].int_value = (given & 0xff) != 0;
+        break;
+      case TWINOPS_INT:
+        values_[i].int_value = static_cast<int64_t>(given);
+        break;
+      case TWINOPS_FLOAT:
+        values_[i].float_value = std::bit_cast<double>(given);
+        break;
+      default:
+        values_[i].string_value = take_string(given);
     }
+  }
+
+  // Gives what is behind them on the stack.
+  StableIValue* take_attributes(StableIValue* stack) {
+    for (size_t i = 0; i < s_.attributes.size(); ++i) {
+      values_[i] = s_.attributes[i].preset;
+      if (!s_.takes_text || s_.attributes[i].is_apart()) take_attribute(i, *stack++);
+    }
+    if (s_.takes_text) {
+      text_ = take_string(*stack++);
+      read_text(text_.data(), s_, values_);
+    }
+    return stack;
+  }
+
+  const char* take_string(StableIValue value) {
+    const char* text = nullptr;
+    check(torch_string_c_str(handles_.keep(pointer<StringOpaque>(value)), &text), "a string");
+    return text;
   }
 
   void see_device(const Tensors& t) {
@@ -172,10 +188,11 @@ class Call {
     for (int i = 0; i < view.ndim; ++i)
       if (view.shape[i] != 1) return false;
     for (size_t i = 0; i < s_.attributes.size(); ++i) {
-      if (s_.attributes[i].name != name || s_.attributes[i].kind != TWINOPS_INT) continue;
+      if (s_.attributes[i].name != name || values_[i].kind != TWINOPS_INT) continue;
       uint64_t word = 0;
       std::memcpy(&word, view.data, sizeof word);
-      values_[i].integer = static_cast<int64_t>(static_cast<uint64_t>(values_[i].integer) + word);
+      values_[i].int_value =
+          static_cast<int64_t>(static_cast<uint64_t>(values_[i].int_value) + word);
       return true;
     }
     return false;
@@ -184,20 +201,9 @@ class Call {
   // What is as the table has it need not be said.
   void add_attributes() {
     for (size_t i = 0; i < s_.attributes.size(); ++i) {
-      const twinops_attribute_info* info = s_.attributes[i].info;
-      if (info == nullptr) continue;
-      twinops_attribute a = info->default_value;
-      const Value& value = values_[i];
-      const bool same = a.kind == TWINOPS_STRING  ? std::strcmp(a.string_value, value.text) == 0
-                        : a.kind == TWINOPS_FLOAT ? std::bit_cast<uint64_t>(a.float_value) ==
-                                                        std::bit_cast<uint64_t>(value.real)
-                                                  : a.int_value == value.integer;
-      if (same) continue;
-      a.struct_size = sizeof(a);
-      a.int_value = value.integer;
-      a.float_value = value.real;
-      a.string_value = value.text;
-      attributes_[attribute_count_++] = a;
+      if (s_.attributes[i].info == nullptr) continue;
+      if (!is_same(values_[i], s_.attributes[i].preset))
+        attributes_[attribute_count_++] = values_[i];
     }
   }
 
@@ -205,7 +211,7 @@ class Call {
   DLDataType type_of(const Result& r, const DLTensor& like) const {
     const DLDataType same = r.type.bits == 0 ? like.dtype : r.type;
     if (r.type_attribute < 0) return same;
-    const std::string_view asked = values_[r.type_attribute].text;
+    const std::string_view asked = values_[r.type_attribute].string_value;
     if (asked == "same") return same;
     if (asked.empty() && r.is_optional()) return {};
     for (size_t i = 0; i < r.argument->type_count; ++i)
@@ -233,7 +239,7 @@ class Call {
                                ": expected a dimension or more; got a scalar");
     std::vector<int64_t> shape(view.shape, view.shape + view.ndim);
     if (r.shape == Result::Shape::row) return empty(view, {shape.back()}, type);
-    shape.back() = values_[r.size_attribute].integer;
+    shape.back() = values_[r.size_attribute].int_value;
     if (shape.back() < 0)
       throw std::runtime_error(std::string(s_.info->name) + ": " +
                                s_.attributes[r.size_attribute].name + ": expected 0 or more; got " +
@@ -243,7 +249,7 @@ class Call {
 
   AtenTensorHandle make(const Result& r, Tensors& made) {
     const Tensors& like = inputs_[r.like];
-    if (like.count == 0 && !std::string_view(values_[r.type_attribute].text).empty())
+    if (like.count == 0 && !std::string_view(values_[r.type_attribute].string_value).empty())
       throw std::runtime_error(std::string(s_.info->name) + ": " + r.argument->name +
                                ": is asked for, but no " + s_.operands[r.like].name + " is given");
     const DLDataType type = like.count == 0 ? DLDataType{} : type_of(r, like.view);
@@ -257,7 +263,8 @@ class Call {
   const Signature& s_;
   Handles handles_;
   Tensors inputs_[kMostOperands], outputs_[kMostResults], made_[kMostResults];
-  Value values_[kMostAttributes];
+  twinops_attribute values_[kMostAttributes];
+  std::string text_;  // what values are of strings of it
   twinops_argument arguments_[kMostArguments];
   twinops_attribute attributes_[kMostAttributes];
   size_t argument_count_ = 0, attribute_count_ = 0;

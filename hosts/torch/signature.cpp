@@ -66,16 +66,17 @@ std::vector<Operand> operands_of(const twinops_operator_info& info) {
 std::vector<Attribute> attributes_of(const twinops_operator_info& info) {
   std::vector<Attribute> attributes;
   for (size_t i = 0; i < info.attribute_count; ++i) {
-    const twinops_attribute& value = info.attributes[i]->default_value;
+    twinops_attribute value = info.attributes[i]->default_value;
+    value.struct_size = sizeof value;
     // PyTorch's functionalization passes a "mode" of its own beside an operator's arguments.
     const char* name = equal(value.name, "mode") ? "dropout_mode" : value.name;
-    attributes.push_back({name, value.kind, info.attributes[i]});
+    attributes.push_back({name, value, info.attributes[i]});
   }
   return attributes;
 }
 
-int add_attribute(Signature& s, const std::string& name, twinops_attribute_kind kind) {
-  s.attributes.push_back({name, kind, nullptr});
+int add_attribute(Signature& s, const std::string& name, const twinops_attribute& preset) {
+  s.attributes.push_back({name, preset});
   return static_cast<int>(s.attributes.size()) - 1;
 }
 
@@ -94,14 +95,17 @@ Result result_of(Signature& s, const twinops_argument_info& output) {
     result.like = find_operand(s, rule->like);
     result.shape = rule->shape;
     result.type = rule->type;
-    if (rule->size != nullptr) result.size_attribute = add_attribute(s, rule->size, TWINOPS_INT);
+    if (rule->size != nullptr)
+      result.size_attribute = add_attribute(s, rule->size, TWINOPS_INT_ATTRIBUTE(rule->size, 0));
   } else if (const int input = find_operand(s, output.name + 1, -1);
              output.name[0] == 'd' && input >= 0) {  // the gradient of an input: "dbias" of "bias"
     result.like = input;
     result.shape = kDense;
   }
   if (result.is_optional() || (rule != std::end(kRules) && rule->typed))
-    result.type_attribute = add_attribute(s, std::string(output.name) + "_type", TWINOPS_STRING);
+    result.type_attribute =
+        add_attribute(s, std::string(output.name) + "_type",
+                      TWINOPS_STRING_ATTRIBUTE(nullptr, result.is_optional() ? "" : "same"));
   return result;
 }
 
@@ -121,16 +125,10 @@ std::string write(const Operand& operand, char& alias) {
   return type + " " + operand.name;
 }
 
-std::string write(const Attribute& a, const Signature& s) {
-  if (a.info == nullptr) {
-    const int index = static_cast<int>(&a - s.attributes.data());
-    for (const Result& r : s.results)
-      if (r.type_attribute == index)
-        return "str " + a.name + (r.is_optional() ? "=\"\"" : "=\"same\"");
-    return "SymInt " + a.name;
-  }
-  const twinops_attribute& value = a.info->default_value;
-  switch (a.kind) {
+std::string write(const Attribute& a) {
+  const twinops_attribute& value = a.preset;
+  if (a.is_size()) return "SymInt " + a.name;
+  switch (value.kind) {
     case TWINOPS_BOOL:
       return "bool " + a.name + (value.int_value != 0 ? "=True" : "=False");
     case TWINOPS_INT:
@@ -154,7 +152,9 @@ std::string write_schema(const Signature& s) {
   for (const Operand& operand : s.operands)
     add(write(operand, alias), operand.is_optional() ? "=None" : "");
   if (!s.attributes.empty() || !s.outputs.empty()) add("*", "");
-  for (const Attribute& a : s.attributes) add(write(a, s), "");
+  for (const Attribute& a : s.attributes)
+    if (!s.takes_text || a.is_apart()) add(write(a), "");
+  if (s.takes_text) add("str attributes", "=\"\"");
   for (const Operand& output : s.outputs)
     add(write(output, alias), output.is_optional() ? "=None" : "");
   text += ") -> ";
@@ -218,8 +218,9 @@ std::vector<Signature> signatures(const twinops_operator_info& info) {
     all.push_back(in_place(info));
   } else {
     all.push_back(functional(info));
-    all.push_back(functional(info));
+    all.push_back(all.back());
     all.back().name.insert(0, "_");
+    all.back().takes_text = true;
     all.push_back(with_outputs(info));
   }
   for (Signature& s : all) s.schema = write_schema(s);

@@ -24,8 +24,12 @@ struct Operand {
 
 struct Attribute {
   std::string name;
-  int32_t kind;                                  // twinops_attribute_kind
+  twinops_attribute preset;                      // its kind and default value
   const twinops_attribute_info* info = nullptr;  // nullptr: the adapter's own, not passed on
+
+  bool is_size() const { return info == nullptr && preset.kind == TWINOPS_INT; }
+  // Whether it has its own place in the schema even of an operator that takes a text.
+  bool is_apart() const { return is_size() || preset.kind == TWINOPS_FLOAT; }
 };
 
 // A new tensor that a functional operator gives.
@@ -54,6 +58,10 @@ struct Signature {
   std::vector<Attribute> attributes;  // behind the operands in the schema, before `outputs`
   std::vector<Operand> outputs;       // of an overload "out": last in the schema
   std::vector<Result> results;
+  // All attributes but floats and sizes come as one text, "axis=0;causal=True", which names those
+  // that are not as preset: PyTorch's Python asks for each argument of a schema at each call.
+  // (Python takes longer to write a float than to give it.)
+  bool takes_text = false;
 };
 
 // The operator as PyTorch's operators: one that gives new tensors; the same again under a name with

@@ -51,6 +51,28 @@ def test_functional_operator_has_the_bits_of_the_core(op, dtype, device):
     )
     for name, expected in _core(op, tensors, attributes, asked).items():
         assert_same_bits(asked[name], expected)
+    # Without a gradient; its sizes are no part of the text.
+    sizes = {r.shape.removeprefix("last:") for r in _plugin.results(op)} & attributes.keys()
+    text = _plugin.packed({n: v for n, v in attributes.items() if n not in sizes})
+    again = getattr(ops, f"_{op}")(**to(device, tensors), **{n: attributes[n] for n in sizes}, **text)
+    for result, expected in zip(again if isinstance(again, tuple) else (again,), given):
+        assert_same_bits(result, expected)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("axes=0", 'there is no "axes"'),
+        ("axis", 'expected NAME=VALUE; got "axis"'),
+        ("causal=true", 'causal: got "true"'),
+        ("causal=True;axis=1.0", 'axis: got "1.0"'),
+        ("axis=99999999999999999999", "axis: got"),
+        ("scale=2.0", 'there is no "scale"'),  # a float has its own place
+    ],
+)
+def test_an_attribute_text_that_cannot_be_read_is_refused(text, message, device):
+    with pytest.raises(RuntimeError, match=message):
+        ops._softmax(torch.randn(3, 4, device=device), attributes=text)
 
 
 @pytest.mark.parametrize("op", FUNCTIONAL)

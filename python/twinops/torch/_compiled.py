@@ -17,7 +17,7 @@ from torch._guards import CompileContext
 from torch._library.utils import handle_dispatch_mode
 from torch.fx.experimental import proxy_tensor
 
-from twinops.torch._plugin import functional_names, results
+from twinops.torch._plugin import functional_names, packed, results
 
 ops = torch.ops.twinops
 _library = torch.library.Library("twinops", "FRAGMENT")
@@ -60,10 +60,14 @@ def _register(op):
         for it in (overload, without_gradient):
             it.tags.append(torch.Tag.cudagraph_unsafe)
 
+    sizes = [a.name for a in without_gradient._schema.arguments if "SymInt" in str(a.real_type)]
+
     @overload.py_impl(proxy_tensor.ProxyTorchDispatchMode)
     def record(mode, *args, **kwargs):
-        recorded = without_gradient if _is_inductor() else overload
-        return handle_dispatch_mode(mode, recorded, *args, **kwargs)
+        if not _is_inductor():
+            return handle_dispatch_mode(mode, overload, *args, **kwargs)
+        given = {n: kwargs.pop(n) for n in sizes if n in kwargs}
+        return handle_dispatch_mode(mode, without_gradient, *args, **given, **packed(kwargs))
 
 
 for _op in functional_names():

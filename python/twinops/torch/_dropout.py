@@ -6,6 +6,7 @@ import torch
 
 from twinops._outputs import bias_shape
 from twinops.torch import _autograd, _eager, _random, _softmax, sharding
+from twinops.torch._plugin import packed
 from twinops.torch._softmax import check_tensor
 
 _AUTOCAST = {torch.float16, torch.bfloat16, torch.float32}  # what autocast converts
@@ -64,7 +65,7 @@ def run(x, p, training, inplace, generator, mask, global_shape, start, shared_ax
         return _eager.dropout_in_place(x, seed_tensor, attributes)
     if _eager.wants_gradient(x):
         return _eager.apply_dropout(x, seed_tensor, attributes, mask_type)
-    return _eager.RAW["dropout"](x, seed_tensor, **attributes)[0]
+    return _eager.RAW["dropout"](x, seed_tensor, **packed(attributes))[0]
 
 
 def _run_simple(x, p, training):
@@ -76,7 +77,7 @@ def _run_simple(x, p, training):
     seed = _random.draw_number()
     if x.requires_grad and torch.is_grad_enabled():
         return _eager.apply_simple_dropout(x, p, seed)
-    return _eager.RAW["dropout"](x, p=p, seed=seed)[0]
+    return _eager.RAW["dropout"](x, p=p, attributes=f"seed={seed}")[0]
 
 
 def dropout(
@@ -235,7 +236,8 @@ def bias_dropout_residual(
         return _eager.apply_bias_dropout_residual(
             input, bias, residual, seed_tensor, attributes, mask_type
         )
-    return _eager.RAW["bias_dropout_residual"](input, bias, residual, seed_tensor, **attributes)[0]
+    given = packed(attributes)
+    return _eager.RAW["bias_dropout_residual"](input, bias, residual, seed_tensor, **given)[0]
 
 
 def softmax_dropout(
@@ -291,6 +293,5 @@ def softmax_dropout(
         )[0]
     if gradient:
         return _eager.apply_softmax_dropout(x, mask, lengths, seed_tensor, bias, masks, random, types)[0]
-    return _eager.RAW["softmax_dropout"](
-        x, mask, lengths, seed_tensor, None, None, bias, **masks, **random, **types
-    )[0]
+    given = packed({**masks, **random, **types})
+    return _eager.RAW["softmax_dropout"](x, mask, lengths, seed_tensor, None, None, bias, **given)[0]

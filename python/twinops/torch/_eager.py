@@ -3,7 +3,9 @@ PyTorch's dispatcher would call back into Python for each call otherwise (_autog
 more than the call. Both give the same bits and the same gradients; a test compares them.
 
 An operator has a second one without a gradient, RAW, for that: PyTorch's function behind the
-OpOverload, whose own call is Python. Under create_graph the backward passes go by torch.ops.twinops, which are differentiable in turn.
+OpOverload, whose own call is Python. It takes most attributes as one text (_plugin.packed), because PyTorch
+asks for each argument of a schema at each call. Under create_graph the backward passes go by torch.ops.twinops, which are
+differentiable in turn.
 """
 
 import torch
@@ -12,7 +14,7 @@ from torch.autograd.graph import increment_version
 
 from twinops import _outputs
 from twinops.torch._random import is_traced
-from twinops.torch._plugin import functional_names
+from twinops.torch._plugin import functional_names, packed
 
 ops = torch.ops.twinops
 _below_autograd = torch._C._AutoDispatchBelowAutograd
@@ -64,7 +66,7 @@ class Softmax(Function):
 
     @staticmethod
     def forward(ctx, x, mask, lengths, bias, op, attributes):
-        y = RAW[op](x, mask, lengths, bias, **attributes)
+        y = RAW[op](x, mask, lengths, bias, **packed(attributes))
         ctx.op, ctx.attributes, ctx.dtype = op, attributes, x.dtype
         _, of_mask, _, of_bias, *_ = ctx.needs_input_grad
         if not _outputs.needs_masks(op, of_mask or of_bias):
@@ -100,7 +102,7 @@ class SimpleSoftmax(Function):
 
     @staticmethod
     def forward(ctx, x, op, axis):
-        y = RAW[op](x) if axis == -1 else RAW[op](x, axis=axis)
+        y = RAW[op](x) if axis == -1 else RAW[op](x, attributes=f"axis={axis}")
         ctx.op, ctx.axis = op, axis
         ctx.save_for_backward(y)
         return y
@@ -120,8 +122,8 @@ class SimpleDropout(Function):
     def forward(ctx, x, p, seed):
         ctx.p, ctx.seed = p, seed
         if not x.is_cpu:
-            return _dropout(x, p=p, seed=seed)[0]
-        y, mask = _dropout(x, p=p, seed=seed, mask_type="uint32")
+            return _dropout(x, p=p, attributes=f"seed={seed}")[0]
+        y, mask = _dropout(x, p=p, attributes=f"seed={seed};mask_type=uint32")
         ctx.save_for_backward(mask)
         return y
 
@@ -134,12 +136,9 @@ class SimpleDropout(Function):
 class Dropout(Function):
     @staticmethod
     def forward(ctx, x, seed_tensor, attributes, mask_type):
-        if mask_type:
-            y, mask = _dropout(x, seed_tensor, mask_type=mask_type, **attributes)
-        else:
-            y, mask = _dropout(x, seed_tensor, **attributes)[0], None
+        y, mask = _dropout(x, seed_tensor, **packed({**attributes, "mask_type": mask_type}))
         ctx.attributes = attributes
-        ctx.save_for_backward(mask, seed_tensor)
+        ctx.save_for_backward(mask if mask_type else None, seed_tensor)
         return y
 
     @staticmethod
@@ -173,9 +172,8 @@ class DropoutInPlace(Function):
 class BiasDropoutResidual(Function):
     @staticmethod
     def forward(ctx, x, bias, residual, seed_tensor, attributes, mask_type):
-        y, mask = RAW["bias_dropout_residual"](
-            x, bias, residual, seed_tensor, mask_type=mask_type, **attributes
-        )
+        given = packed({**attributes, "mask_type": mask_type})
+        y, mask = RAW["bias_dropout_residual"](x, bias, residual, seed_tensor, **given)
         ctx.attributes = attributes
         ctx.row = bias is not None and bias.dim() < x.dim()
         ctx.save_for_backward(mask if mask_type else None, seed_tensor)
@@ -214,9 +212,8 @@ class SoftmaxDropout(Function):
 
     @staticmethod
     def forward(ctx, x, mask, lengths, seed_tensor, bias, softmax, dropout, types):
-        y, p, kept = RAW["softmax_dropout"](
-            x, mask, lengths, seed_tensor, None, None, bias, **softmax, **dropout, **types
-        )
+        given = packed({**softmax, **dropout, **types})
+        y, p, kept = RAW["softmax_dropout"](x, mask, lengths, seed_tensor, None, None, bias, **given)
         ctx.softmax = {n: v for n, v in softmax.items() if n not in _outputs.CAUSAL}
         if p.dtype != x.dtype:
             ctx.softmax["dx_type"] = str(x.dtype).removeprefix("torch.")
@@ -273,7 +270,7 @@ def _refuse_leaf(x):
 def _gradient(op, *args, **kwargs):
     if torch.is_grad_enabled():  # create_graph
         return getattr(ops, op)(*args, **kwargs)
-    return RAW[op](*args, **kwargs)
+    return RAW[op](*args, **packed(kwargs))
 
 
 def _applied(function):

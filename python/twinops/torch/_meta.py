@@ -60,8 +60,12 @@ def _register(op):
         made = tuple(_result(op, result, arguments) for result in described)
         return made if len(made) > 1 else made[0]
 
+    def fake_of_text(*args, attributes="", **kwargs):
+        named = dict(pair.split("=", 1) for pair in attributes.split(";") if pair)
+        return fake(*args, **kwargs, **named)
+
     torch.library.register_fake(f"twinops::{op}", fake)
-    torch.library.register_fake(f"twinops::_{op}", fake)
+    torch.library.register_fake(f"twinops::_{op}", fake_of_text)
 
 
 def _register_writing(name):

@@ -43,6 +43,19 @@ def functional_names():
     return [op for op in operators() if not is_in_place(op)]
 
 
+def packed(attributes):
+    """Attributes by name as an operator without a gradient takes them: floats by name, the others as one
+    text (hosts/torch/signature.hpp)."""
+    given, text = {}, ""
+    for name, value in attributes.items():
+        if type(value) is float:
+            given[name] = value
+        else:
+            text += f"{name}={value};"
+    given["attributes"] = text
+    return given
+
+
 @functools.cache
 def load():
     """Registers every operator with PyTorch, once a process."""

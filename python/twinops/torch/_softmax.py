@@ -7,6 +7,7 @@ from torch import Tensor
 
 from twinops.torch import _autograd, _eager, sharding
 from twinops.torch._eager import RAW, apply_simple_softmax, is_simple
+from twinops.torch._plugin import packed
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -81,7 +82,7 @@ def run(op, x, dim, dtype, mask, lengths, bias, attributes):
         return _autograd.call(op, x, mask, lengths, bias, **attributes)
     if _eager.wants_gradient(x, mask, bias):
         return _eager.apply_softmax(x, mask, lengths, bias, op, attributes)
-    return RAW[op](x, mask, lengths, bias, **attributes)
+    return RAW[op](x, mask, lengths, bias, **packed(attributes))
 
 
 def run_simple(op, x, dim):
@@ -93,7 +94,7 @@ def run_simple(op, x, dim):
         return None
     if x.requires_grad and torch.is_grad_enabled():
         return apply_simple_softmax(x, op, dim)
-    return RAW[op](x) if dim == -1 else RAW[op](x, axis=dim)
+    return RAW[op](x) if dim == -1 else RAW[op](x, attributes=f"axis={dim}")
 
 
 def row_masks(scale, causal, causal_offset, masked_rows):

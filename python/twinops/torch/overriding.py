@@ -17,8 +17,8 @@ def _forward(op, x, dim, half_to_float):
     if x.dim() == 0:
         return _forward(op, x.reshape(1), 0, half_to_float).reshape(())
     if half_to_float:
-        return RAW[op](x, axis=dim, out_type="float32").contiguous()
-    return RAW[op](x, axis=dim).contiguous()  # as PyTorch's results are
+        return RAW[op](x, attributes=f"axis={dim};out_type=float32").contiguous()
+    return RAW[op](x, attributes=f"axis={dim}").contiguous()  # as PyTorch's results are
 
 
 def _softmax_kernel(x, dim, half_to_float):
@@ -34,8 +34,8 @@ def _backward(op, grad, y, dim, input_dtype):
         return _backward(op, grad.reshape(1), y.reshape(1), 0, input_dtype).reshape(())
     if input_dtype != y.dtype:
         dx_type = str(input_dtype).removeprefix("torch.")
-        return RAW[op](y, grad, axis=dim, dx_type=dx_type)[0].contiguous()
-    return RAW[op](y, grad, axis=dim)[0].contiguous()
+        return RAW[op](y, grad, attributes=f"axis={dim};dx_type={dx_type}")[0].contiguous()
+    return RAW[op](y, grad, attributes=f"axis={dim}")[0].contiguous()
 
 
 def _softmax_backward(grad, y, dim, input_dtype):
@@ -50,7 +50,7 @@ def _native_dropout(x, p, train):
     if train is False or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool, memory_format=torch.contiguous_format)
     seed, seed_tensor = (0, None) if p == 1 else _random.draw(x)
-    return RAW["dropout"](x, seed_tensor, p=p, seed=seed, mask_type="bool")
+    return RAW["dropout"](x, seed_tensor, p=float(p), attributes=f"seed={seed};mask_type=bool")
 
 
 def _native_dropout_backward(grad, mask, scale):
