@@ -3,6 +3,7 @@ arrays that have __dlpack__, made from the table when it is first asked for."""
 
 import functools
 import inspect
+import operator
 
 from twinops import _outputs
 from twinops._native import find, library, operators
@@ -38,7 +39,8 @@ class _Plan:
 
         self.op = operators()[name]
         self.run = _run()
-        self.kind_of, self.numpy = _kinds.kind_of, _kinds.numpy
+        self.kind_of, self.numpy, self.jax = _kinds.kind_of, _kinds.numpy, _kinds.JAX
+        self.type_name = _kinds.type_name
         self.outputs = _outputs.outputs(name)
         places = {a.name: 3 + i for i, a in enumerate(self.op.arguments)}
         self.inputs = [(places[a.name], a, a.is_list, a.is_required) for a in self.op.inputs]
@@ -69,7 +71,10 @@ def _first(inputs):
 
 
 def _shape_of(shape):
-    return (int(shape),) if isinstance(shape, int) else tuple(map(int, shape))
+    try:
+        return (operator.index(shape),)
+    except TypeError:
+        return tuple(map(operator.index, shape))
 
 
 def call(plan, inputs, asked, attributes, size=None, shape=None, like=None):
@@ -81,7 +86,7 @@ def call(plan, inputs, asked, attributes, size=None, shape=None, like=None):
     if first is None and shape is None:
         raise TypeError(f"{plan.op.name}: expected an array; got none")
     kind = plan.kind_of(first) if first is not None else plan.numpy()
-    if kind is None:
+    if kind is plan.jax:
         from twinops.jax.functional import _for_arrays
 
         return _for_arrays(plan, inputs, asked, attributes, size, shape)
@@ -99,7 +104,7 @@ def call(plan, inputs, asked, attributes, size=None, shape=None, like=None):
     results, is_fresh = [], bool(plan.fresh)
     for (place, output, model, is_alike), want in zip(plan.made, asked):
         if is_alike and isinstance(want, str) and want == "same":
-            made = kind.empty(inputs[model], inputs[model].shape, None)
+            made = kind.empty(inputs[model], getattr(inputs[model], "shape", None), None)
             arguments[place] = kind.give(made)
         elif want is None:
             if output.is_required:
@@ -109,13 +114,18 @@ def call(plan, inputs, asked, attributes, size=None, shape=None, like=None):
             made = None
         else:
             if not isinstance(want, str):
+                want = plan.type_name(want) or want
+            if not isinstance(want, str):
                 made, is_fresh = want, is_fresh and output.is_list
+                _check_shape(plan.op, output, made, shape, size)
             elif output.is_list:
-                made = [kind.empty(x, x.shape, None) for x in inputs[model]]
+                made = [plan.kind_of(x).empty(x, x.shape, None) for x in inputs[model]]
             else:
                 made = _new(kind, output, want, first if model is None else inputs[model], shape, size)
-            give = kind.give_output
-            arguments[place] = tuple(map(give, made)) if output.is_list else give(made)
+            if output.is_list:
+                arguments[place] = tuple(plan.kind_of(x).give_output(x) for x in made)
+            else:
+                arguments[place] = plan.kind_of(made).give_output(made)
         results.append(made)
     if is_fresh:
         for place, value in plan.fresh:
@@ -124,12 +134,24 @@ def call(plan, inputs, asked, attributes, size=None, shape=None, like=None):
     return results[0] if len(results) == 1 else tuple(results)
 
 
+def _check_shape(op, output, made, shape, size):
+    """What the call says of an output's shape holds for an array that is given, too."""
+    found = getattr(made, "shape", None)
+    if found is None or not output.shape == "resized" and shape is None:
+        return
+    expected = (*found[:-1], size) if shape is None else shape
+    if tuple(found) != tuple(expected):
+        raise ValueError(
+            f"{op.name}: {output.name}: expected the shape {list(expected)}; got {list(found)}"
+        )
+
+
 def _new(kind, output, want, model, shape, size):
     if want == "same":
         type = output.type or None
     else:
         type = output.type_for(want, "")
-    like = model.shape if shape is None else shape
+    like = getattr(model, "shape", ()) if shape is None else shape
     return kind.empty(model, output.shape_for(type, like, size), type)
 
 
@@ -137,8 +159,8 @@ def _new(kind, output, want, model, shape, size):
 
 
 def word(value):
-    """An integer as the int64 that holds its lowest 64 bits."""
-    value = int(value)
+    """An integer as the int64 that holds its lowest 64 bits. TypeError for what is none, 0.5."""
+    value = operator.index(value)
     if not -(1 << 63) <= value < 1 << 63:
         value = (value + (1 << 63)) % (1 << 64) - (1 << 63)
     return value
@@ -146,7 +168,7 @@ def word(value):
 
 def text(value):
     """A str, or integers as the text "2,3" that the operators take."""
-    return value if isinstance(value, str) else ",".join(str(int(v)) for v in value)
+    return value if isinstance(value, str) else ",".join(str(operator.index(v)) for v in value)
 
 
 _CONVERT = {bool: "bool", int: "_word", float: "float", str: "_text"}

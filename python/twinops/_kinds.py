@@ -68,6 +68,13 @@ class NumPy:
         return None  # the library's own heap
 
 
+class NumPyScalar(NumPy):
+    """What indexing a NumPy array gives, such as numpy.float32(2): an array without dimensions."""
+
+    def give(self, array):
+        return super().give(array[...])
+
+
 class CuPy:
     """cupy.ndarray, on CuPy's current stream of its device."""
 
@@ -110,9 +117,12 @@ class Torch:
             raise TypeError(
                 "twinops' functions of arrays have no gradient: pass x.detach(), or use twinops.torch"
             )
-        return array.detach()
+        return array.detach().resolve_neg()  # the sign of a view may be no part of its memory
 
-    give_output = give
+    def give_output(self, array):
+        if array.is_neg():
+            raise ValueError("an array to be written is a negated view: torch.empty_like(x)")
+        return self.give(array)
 
     def empty(self, like, shape, type):
         dtype = like.dtype if type is None else getattr(self._torch, type)
@@ -182,6 +192,21 @@ class Views:
         return None
 
 
+class Jax:
+    """A JAX array, which is twinops.jax's."""
+
+    def give(self, array):
+        raise TypeError(
+            "a JAX array beside arrays of another kind: hand over numpy.asarray(x), or make the first one JAX's"
+        )
+
+    def give_output(self, array):
+        raise TypeError("JAX's arrays cannot be written")
+
+
+JAX = Jax()
+
+
 def _name(array):
     return f"{type(array).__module__}.{type(array).__qualname__}"
 
@@ -195,7 +220,7 @@ _KINDS = {}  # type -> kind
 
 
 def kind_of(array):
-    """The kind of an array; TypeError if it is none. JAX's are None here: they are twinops.jax's."""
+    """The kind of an array; TypeError if it is none."""
     found = _KINDS.get(type(array), False)
     if found is False:
         found = _KINDS[type(array)] = _find(array)
@@ -205,7 +230,9 @@ def kind_of(array):
 def _find(array):
     modules = {c.__module__.split(".")[0] for c in type(array).__mro__}
     if modules & {"jax", "jaxlib"}:
-        return None
+        return JAX
+    if "numpy" in modules and hasattr(array, "dtype") and not hasattr(array, "__dlpack__"):
+        return _made_once(NumPyScalar, "numpy")
     for module, kind in (("numpy", NumPy), ("cupy", CuPy), ("torch", Torch)):
         if module in modules and hasattr(array, "__dlpack__") and hasattr(array, "shape"):
             return _made_once(kind, module)
@@ -213,7 +240,21 @@ def _find(array):
         return ArrayApi(array)
     if hasattr(array, "__dlpack__"):
         return Views()
-    raise TypeError(f"expected an array that has __dlpack__; got {_name(array)}")
+    raise TypeError(
+        f"expected an array that has __dlpack__; got {_name(array)}: lists and numbers are not converted, "
+        'numpy.asarray(x, "float32") is one'
+    )
+
+
+def type_name(value):
+    """The name of a type that is given as Python's, NumPy's or PyTorch's; None for what is no type."""
+    if isinstance(value, type):
+        import numpy
+
+        value = numpy.dtype(value)
+    if "dtype" not in type(value).__name__.lower():
+        return None
+    return getattr(value, "name", None) or str(value).removeprefix("torch.")
 
 
 def numpy():

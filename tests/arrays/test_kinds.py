@@ -16,7 +16,7 @@ class Exported:
     """An array that has __dlpack__ and nothing else."""
 
     def __init__(self, array):
-        self._array, self.shape, self.dtype = array, array.shape, array.dtype
+        self._array = array
 
     def __dlpack__(self, **options):
         return self._array.__dlpack__(**options)
@@ -30,6 +30,10 @@ class Standard(Exported):
 
     device = "cpu"
     float32, uint32 = np.float32, np.uint32
+
+    def __init__(self, array):
+        super().__init__(array)
+        self.shape, self.dtype = array.shape, array.dtype
 
     def __array_namespace__(self):
         return Standard
@@ -164,3 +168,37 @@ def test_torch(rng):
         core.assert_same(mask.cpu().numpy(), expected[1])
     with pytest.raises(TypeError, match="no gradient"):
         twinops.softmax(there.requires_grad_())
+
+
+def test_a_negated_view_of_torch_is_negative(rng):
+    torch = pytest.importorskip("torch")
+    z = torch.from_numpy(rng.standard_normal([3, 8]).astype("c8")).conj().imag
+    assert z.is_neg()
+    core.assert_same(twinops.softmax(z).numpy(), twinops.softmax(np.asarray(z.resolve_neg())))
+    with pytest.raises(ValueError, match="negated view"):
+        twinops.softmax(z.resolve_neg(), out=z)
+
+
+def test_outputs_may_be_of_another_kind(rng):
+    torch = pytest.importorskip("torch")
+    x, out = rng.standard_normal([3, 8]).astype("f4"), torch.empty(3, 8)
+    assert twinops.softmax(x, out=out) is out
+    core.assert_same(out.numpy(), twinops.softmax(x))
+    there = np.empty_like(x)
+    core.assert_same(twinops.softmax(torch.from_numpy(x), out=there), out.numpy())
+    there.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        twinops.softmax(torch.from_numpy(x), out=there)
+    assert twinops.softmax(x, out=torch.float16).dtype == np.float16
+    made, found = twinops.check_finite_and_unscale([x, out], np.float32(2))
+    assert [type(a) for a in made] == [np.ndarray, torch.Tensor] and not found
+
+
+def test_jax_beside_another_kind_is_refused():
+    jnp = pytest.importorskip("jax.numpy")
+    x = np.ones([3, 8], "f4")
+    with pytest.raises(TypeError, match="a JAX array beside"):
+        twinops.softmax(x, mask=jnp.zeros(8))
+    with pytest.raises(TypeError, match="cannot be written"):
+        twinops.softmax(x, out=jnp.zeros([3, 8]))
+    assert twinops.softmax(jnp.asarray(x), mask=x[0], out=np.float16).dtype == np.float16

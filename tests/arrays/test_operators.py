@@ -146,6 +146,25 @@ def test_axes_may_be_numbers(rng):
 X = np.ones([2, 3], "f4")
 
 
+def test_types_may_be_numpys_and_pythons():
+    for type in (np.float16, np.dtype("float16"), "float16"):
+        assert twinops.softmax(X, out=type).dtype == np.float16
+    assert twinops.softmax(X, out=ml_dtypes.bfloat16).dtype == ml_dtypes.bfloat16
+    assert twinops.dropout(X, mask=bool)[1].dtype == bool
+
+
+def test_numpys_scalars_are_arrays():
+    out, found = twinops.check_finite_and_unscale([X], np.float32(4))
+    assert (out[0] == 0.25).all() and not found and found.shape == ()
+    assert twinops.dropout(np.float32(3), training=False)[0] == 3
+
+
+def test_a_shape_may_be_any_integers():
+    for shape in ((2, 3), [2, 3], np.array([2, 3])):
+        assert twinops.uniform(shape).shape == (2, 3)
+    assert twinops.uniform(np.int64(3)).shape == (3,)
+
+
 @pytest.mark.parametrize(
     "error, words, wrong",
     [
@@ -160,6 +179,10 @@ X = np.ones([2, 3], "f4")
         (TypeError, "__dlpack__; got builtins.list", lambda: twinops.log_softmax([[1.0, 2.0]])),
         (TypeError, "__dlpack__; got builtins.float", lambda: twinops.softmax(1.0)),
         (TypeError, "out: cannot be left out", lambda: twinops.softmax(X, out=None)),
+        (TypeError, "'float' object cannot be", lambda: twinops.softmax(X, axis=0.5)),
+        (TypeError, "'float' object cannot be", lambda: twinops.uniform(3, seed=0.5)),
+        (ValueError, "expected the shape .3.; got .4.", lambda: twinops.uniform(3, out=np.empty(4, "f4"))),
+        (ValueError, "y: expected the shape .2, 5.; got", lambda: twinops.random_projection(X, 5, y=X.copy())),
         (TypeError, "unexpected keyword", lambda: twinops.softmax(X, axes=1)),
         (AttributeError, "no attribute 'soft_max'", lambda: twinops.soft_max),
     ],

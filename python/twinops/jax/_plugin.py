@@ -5,6 +5,7 @@ import functools
 from typing import NamedTuple
 
 from twinops import _outputs
+from twinops._arrays import text, word
 from twinops._native import find, library, operators
 
 _INSTALL = "`python -m pip install jax`"
@@ -114,10 +115,9 @@ def _check_known(op, name, value):
 def _value(default, value):
     """An attribute's value with the type that the table gives it."""
     if isinstance(default, str):
-        return value if isinstance(value, str) else ",".join(str(int(v)) for v in value)
+        return text(value)
     if isinstance(default, int) and not isinstance(default, bool):
-        value = int(value)  # its lowest 64 bits
-        return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+        return word(value)
     return type(default)(value)
 
 

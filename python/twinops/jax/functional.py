@@ -373,7 +373,9 @@ def _for_arrays(plan, inputs, asked, attributes, size, shape):
     wants = {}
     for output, want in zip(_outputs.outputs(op.name), asked):
         if want is not None and not isinstance(want, str):
-            raise TypeError(f"{op.name}: {output.name}: JAX's arrays cannot be written")
+            want = plan.type_name(want)
+            if want is None:
+                raise TypeError(f"{op.name}: {output.name}: JAX's arrays cannot be written")
         wants[output.name] = want
     values = {n: v for n, v in zip(op.attributes, attributes) if v is not None}
     outputs = run(op.name, given, values, asked=wants, size=size, shape=shape)
