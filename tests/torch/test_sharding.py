@@ -85,6 +85,7 @@ def _dtensors(rank, world, device):
         lambda x, b: F.softmax_dropout(x, 0.3),
         lambda x, b: F.bias_dropout_residual(x, b, x, 0.3),
         lambda x, b: F.random_projection(x, 5, 7),
+        lambda x, b: F.dropout(x * 1, 0.3, inplace=True),
     ]
     for case in cases:
         one, b = whole.clone().requires_grad_(), bias.clone().requires_grad_()

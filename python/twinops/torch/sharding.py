@@ -83,9 +83,10 @@ def dropout(x, p, inplace, generator, mask, shared_axes):
     if inplace and whole is not x:
         raise RuntimeError("dropout in place of a DTensor with partial sums: it has to be made whole")
     local = _dropout.run(
-        whole.to_local(), p, True, inplace, generator, mask, global_shape, start, shared_axes
+        whole.to_local(), p, True, False, generator, mask, global_shape, start, shared_axes
     )
-    return x if inplace else _like(whole, local)
+    y = _like(whole, local)
+    return x.copy_(y) if inplace else y
 
 
 def bias_dropout_residual(x, bias, residual, p, training, generator, mask):
