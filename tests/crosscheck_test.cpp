@@ -114,6 +114,11 @@ TEST(Info, NamesRowsOperatorsArgumentsAndAttributes) {
   }
 }
 
+TEST(Info, SaysThatItsTextIsLost) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "there is no /dev/full";
+  EXPECT_EQ(run_program(command() + "info > /dev/full").status, 1);
+}
+
 TEST(ExplainCommand, SaysWhatTheLibrarySays) {
   const Printed printed = run_program(command() + "explain");
   EXPECT_EQ(printed.status, 0);

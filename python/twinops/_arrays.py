@@ -35,10 +35,10 @@ class _Plan:
     """What a call of an operator needs to know, worked out once."""
 
     def __init__(self, name):
+        self.run = _run()  # says what is missing, before what follows needs it
         from twinops import _kinds
 
         self.op = operators()[name]
-        self.run = _run()
         self.kind_of, self.numpy, self.jax = _kinds.kind_of, _kinds.numpy, _kinds.JAX
         self.type_name = _kinds.type_name
         self.outputs = _outputs.outputs(name)

@@ -2,6 +2,8 @@
 directly; its signature, its documentation and its refusals."""
 
 import inspect
+import subprocess
+import sys
 
 import core
 import ml_dtypes
@@ -190,3 +192,15 @@ def test_a_shape_may_be_any_integers():
 def test_refusals(error, words, wrong):
     with pytest.raises(error, match=words):
         wrong()
+
+
+def test_what_is_not_installed_is_named():
+    program = """
+import sys
+sys.modules["tvm_ffi"] = None
+import numpy, twinops
+twinops.softmax(numpy.ones(3))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode != 0
+    assert "need apache-tvm-ffi" in ran.stderr and "pip install" in ran.stderr.splitlines()[-1]

@@ -1,5 +1,6 @@
 // twinops: what this machine can run, and the proof that its twins agree.
 #include <cstdio>
+#include <stdexcept>
 
 #include "tools/twinops/command.hpp"
 #include "twinops/twinops.hpp"
@@ -38,7 +39,9 @@ int run(const command::Arguments& arguments) {
 
 int main(int count, char** values) {
   try {
-    return run({values + 1, values + count});
+    const int status = run({values + 1, values + count});
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+    throw std::runtime_error("cannot write to the standard output");
   } catch (const command::UsageError& error) {
     const bool crosscheck = count > 1 && std::string(values[1]) == "crosscheck";
     std::fprintf(stderr, "twinops: %s (twinops %s--help tells more)\n", error.what(),
