@@ -1,16 +1,27 @@
 # Adapters to host frameworks that are Python packages. twinops_find_host(HOST OPTION MODULE
 # DISTRIBUTION) looks for one, for hosts/<HOST>/CMakeLists.txt to build against:
 #   TWINOPS_<OPTION>                  AUTO (if it is found), ON (or fail), OFF: an option of the user's
-#   TWINOPS_HOST_PYTHON               the Python that has it: the user's, or that of build/host-venv
-#                                     (scripts/host-environment), or python3
 #   TWINOPS_<OPTION>_FOLDER, _VERSION where the package lies
+#   TWINOPS_<OPTION>_FOUND            these two and whatever else hosts/<HOST>/find_<HOST>.py prints
 #   TWINOPS_NO_<OPTION>               why there is no adapter; empty if there is one
-set(TWINOPS_HOST_PYTHON "$ENV{TWINOPS_HOST_PYTHON}" CACHE FILEPATH
-  "The Python whose JAX, ONNX Runtime and apache-tvm-ffi adapters are for; else that of build/host-venv, else python3")
 
-function(twinops_host_interpreter result)
-  set(python ${TWINOPS_HOST_PYTHON})
-  set(environment ${PROJECT_SOURCE_DIR}/build/host-venv)
+# The environment that has the host: PyTorch and Paddle, which pin much, have their own; others share one.
+function(twinops_host_environment result host)
+  set(${result} host PARENT_SCOPE)
+  if(host MATCHES "^(paddle|torch)$")
+    set(${result} ${host} PARENT_SCOPE)
+  endif()
+endfunction()
+
+# The Python that has the host: the user's, or that of build/<environment>-venv
+# (scripts/<environment>-environment), or python3.
+function(twinops_host_interpreter result host)
+  twinops_host_environment(name ${host})
+  string(TOUPPER TWINOPS_${name}_PYTHON option)
+  set(environment ${PROJECT_SOURCE_DIR}/build/${name}-venv)
+  set(${option} "$ENV{${option}}" CACHE FILEPATH
+    "The Python whose packages the adapters are for; else that of build/${name}-venv, else python3")
+  set(python ${${option}})
   if(NOT python AND NOT SKBUILD AND EXISTS ${environment}/bin/python)
     set(python ${environment}/bin/python)
   elseif(NOT python)
@@ -32,10 +43,13 @@ function(twinops_find_host host option module distribution)
   elseif(CMAKE_CROSSCOMPILING)
     set(why_not "the adapter is built on the machine that has ${distribution}")
   else()
-    twinops_host_interpreter(python)
+    twinops_host_interpreter(python ${host})
+    set(finder ${PROJECT_SOURCE_DIR}/hosts/${host}/find_${host}.py)
+    if(NOT EXISTS ${finder})
+      set(finder ${PROJECT_SOURCE_DIR}/hosts/find_package.py ${module} ${distribution})
+    endif()
     # Isolated (-I): a Python that builds a wheel hides what is installed behind PYTHONPATH.
-    execute_process(COMMAND ${python} -I ${PROJECT_SOURCE_DIR}/hosts/find_package.py
-      ${module} ${distribution}
+    execute_process(COMMAND ${python} -I ${finder}
       OUTPUT_VARIABLE found ERROR_VARIABLE why_not RESULT_VARIABLE result
       OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_STRIP_TRAILING_WHITESPACE)
     if(result EQUAL 0)
@@ -44,6 +58,7 @@ function(twinops_find_host host option module distribution)
       list(GET found 0 folder)
       list(GET found 1 version)
       message(STATUS "twinops: adapter for ${distribution} ${version}, ${folder}")
+      set(TWINOPS_${option}_FOUND "${found}" PARENT_SCOPE)
       set(TWINOPS_${option}_FOLDER ${folder} PARENT_SCOPE)
       set(TWINOPS_${option}_VERSION ${version} PARENT_SCOPE)
     elseif(EXISTS ${PROJECT_SOURCE_DIR}/build/no-${host}.txt)
@@ -51,18 +66,22 @@ function(twinops_find_host host option module distribution)
     endif()
   endif()
   if(why_not AND TWINOPS_${option} STREQUAL ON)
+    twinops_host_environment(name ${host})
+    string(TOUPPER TWINOPS_${name}_PYTHON python)
     message(FATAL_ERROR "TWINOPS_${option}=ON: ${why_not}. Install it (python -m pip install -r "
-      "hosts/${host}/requirements.txt) or name the Python that has it: -DTWINOPS_HOST_PYTHON=")
+      "hosts/${host}/requirements.txt) or name the Python that has it: -D${python}=")
   elseif(why_not)
     message(STATUS "twinops: no adapter for ${distribution}: ${why_not}")
   endif()
-  set(TWINOPS_NO_${option} "${why_not}" PARENT_SCOPE)
+  set(TWINOPS_NO_${option} "${why_not}" CACHE INTERNAL "Why there is no adapter for ${distribution}")
 endfunction()
 
 # A module of the Python package, beside libtwinops.so in its folder native/.
 function(twinops_host_module target)
   add_library(${target} MODULE ${ARGN})
   target_link_libraries(${target} PRIVATE twinops_options twinops)
+  # What keeps the name of a source file keeps its place in the project, not on this machine.
+  target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
   set_target_properties(${target} PROPERTIES BUILD_RPATH_USE_ORIGIN ON SKIP_BUILD_RPATH OFF
     INSTALL_RPATH $ORIGIN)
   install(TARGETS ${target} LIBRARY DESTINATION ${TWINOPS_PYTHON_NATIVE}

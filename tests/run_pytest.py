@@ -1,7 +1,6 @@
-"""ctest's way to pytest: run_pytest.py SITE [--with FOLDER] [ARGUMENT...], by the Python that has the host
-framework. SITE is the folder of the installed package twinops; FOLDER has modules that several hosts' tests
-share, and its seeded.py is loaded. Exit status 77 with the reason if pytest is not there, or if every test
-is skipped."""
+"""ctest's way to pytest: run_pytest.py SITE [ARGUMENT...], by the Python that has the host framework. SITE is
+the folder of the installed package twinops. tests/hosts/ has what several hosts' tests share, and its
+seeded.py is loaded. Exit status 77 with the reason if pytest is not there, or if every test is skipped."""
 
 import os
 import sys
@@ -13,11 +12,9 @@ def main(site, *arguments):
     except ImportError:
         print(f"skipped: {sys.executable} has no pytest, which scripts/*-environment install")
         return 77
-    options = ["-q", "-rs", "-p", "no:cacheprovider", "--durations=5"]
-    paths = [os.path.abspath(site)]
-    if arguments[:1] == ("--with",):
-        paths.append(os.path.abspath(arguments[1]))
-        arguments = ("-p", "seeded", *arguments[2:])
+    options = ["-q", "-rs", "-p", "no:cacheprovider", "-p", "seeded", "--durations=5"]
+    here = os.path.dirname(os.path.abspath(__file__))
+    paths = [os.path.abspath(site), os.path.join(here, "hosts")]
     sys.path[:1] = paths  # in place of this folder, whose torch/ is not PyTorch
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*paths, os.environ.get("PYTHONPATH")]))
     # Threads that wait do not spin: a machine that is busy with other tests has fewer cores than threads.

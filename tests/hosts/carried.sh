@@ -50,7 +50,7 @@ run() {
   paths
   for host in arrays jax onnxruntime; do
     echo "== $host"
-    python3 "$root/tests/run_pytest.py" "$root/site" --with "$here" "$root/tests/$host" "$@" || failed=1
+    python3 "$root/tests/run_pytest.py" "$root/site" "$root/tests/$host" "$@" || failed=1
   done
   return $failed
 }

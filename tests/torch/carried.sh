@@ -18,7 +18,7 @@ collect() {
   [[ ! -f $build/tools/twinops/twinops ]] || cp "$build"/tools/twinops/twinops "$native"
   strip "$native"/*
   cp "$here"/*.py "$folder/tests/torch"
-  cp "$here"/../run_pytest.py "$folder/tests"
+  cp -r "$here"/../hosts "$here"/../run_pytest.py "$folder/tests"
   cp "$here"/../../docs/hosts/torch.md "$folder/docs/hosts"
   cp "$here"/../../benchmarks/torch_*.py "$folder/benchmarks" 2>/dev/null || true
   cp -r "$here"/../../examples "$folder"

@@ -1,18 +1,14 @@
-"""What all tests of the PyTorch plugin share: random data from a seed that a failing test prints, and
-the devices that this machine has."""
-
-import os
-import random
+"""What all tests of the PyTorch plugin share: random data, and the devices that this machine has."""
 
 import pytest
 import torch
+from seeded import SEED
 
-SEED = int(os.environ.get("TWINOPS_TEST_SEED", random.SystemRandom().getrandbits(31)))
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 
 
 def pytest_report_header(config):
-    return f"TWINOPS_TEST_SEED={SEED}, devices {', '.join(DEVICES)}"
+    return f"devices {', '.join(DEVICES)}"
 
 
 @pytest.fixture(params=DEVICES)
