@@ -300,6 +300,13 @@ def test_in_place_of_an_inference_tensor_is_refused():
             f(x, 0.5, inplace=True)
 
 
+@pytest.mark.filterwarnings("ignore:dropout[23]d. Received a")
+def test_what_drops_no_channels_takes_any_dimensions():
+    x = torch.ones(5)
+    for f in (F.dropout2d, F.dropout3d):
+        assert torch.equal(f(x, 0.5, False), x) and torch.equal(f(x, 0.0), x) and (f(x, 1.0) == 0).all()
+
+
 def test_a_refused_input_keeps_its_shape():
     x = torch.ones(())
     with pytest.warns(UserWarning, match="dropout3d: Received a 0-D"), pytest.raises(RuntimeError):

@@ -67,6 +67,35 @@ def test_a_module_made_under_patch_is_pickled():
         assert pickle.loads(pickle.dumps(layer)).activation is layer.activation
 
 
+def test_results_lie_as_pytorchs(device):
+    """So that a model's `.view` of them works."""
+    x = torch.randn(2, 3, 4, 5, device=device).permute(0, 2, 3, 1).requires_grad_()
+    functions = [
+        lambda: NN.softmax(x, -1), lambda: NN.log_softmax(x, 1), lambda: NN.softmin(x, -1),
+        lambda: torch.softmax(x, 2), lambda: x.log_softmax(-1), lambda: NN.dropout(x, 0.5),
+    ]
+    for f in functions:
+        expected = f()
+        with tt.patched():
+            given = f()
+        assert given.stride() == expected.stride()
+        given.sum().backward()
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: torch.dropout(x, 1.5, True), lambda x: NN.dropout(x, 1.5), lambda x: NN.dropout1d(x[0, 0], 1.5),
+    lambda x: NN.dropout2d(x, -0.5), lambda x: NN.dropout2d(x[0, 0], 0.5), lambda x: NN.dropout1d(x[None], 0.5),
+    lambda x: x.log_softmax(None, torch.float32), lambda x: torch.softmax(x, 3), lambda x: NN.softmax(x, -4),
+])
+@pytest.mark.filterwarnings("ignore:dropout2d. Received a")
+def test_refusals_under_patch_are_pytorchs(call):
+    x = torch.randn(2, 3, 4)
+    with pytest.raises(Exception) as theirs:
+        call(x)
+    with tt.patched(), pytest.raises(theirs.type):
+        call(x)
+
+
 def test_scripts_under_patch_are_pytorchs():
     def attention(x: torch.Tensor):
         y = torch.softmax(x, -1) + NN.softmax(x, 0) + x.softmax(1) + torch.log_softmax(x, -1, torch.float64)

@@ -107,8 +107,7 @@ def dropout(
 def _channels(x, p, training, inplace, generator, batched):
     """Drops whole channels: all axes behind that of the channels share a draw. batched: the first axis is
     the batch, and the channels are the second; else they are the first."""
-    _check_p(p)
-    if x.dim() + (not batched) < 2:
+    if _draws(x, p, training) and p != 1.0 and x.dim() + (not batched) < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     shared = ",".join(str(i) for i in range(1 + batched, x.dim()))
     return run(x, p, training, inplace, generator, None, None, None, shared)
@@ -125,6 +124,7 @@ def _warn_of_dimensions(name, x, ranks):
 def dropout1d(input, p=0.5, training=True, inplace=False, *, generator=None):
     """torch.nn.functional.dropout1d: drops whole channels of (N, C, L) or (C, L)."""
     check_tensor("dropout1d", input)
+    _check_p(p)
     if input.dim() not in (2, 3):
         raise RuntimeError(
             f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. "
@@ -138,6 +138,7 @@ def dropout2d(input, p=0.5, training=True, inplace=False, *, generator=None):
     """torch.nn.functional.dropout2d: drops whole channels of (N, C, H, W). As in PyTorch, an input of
     three dimensions is (N, C, L), and one of others is taken with a warning."""
     check_tensor("dropout2d", input)
+    _check_p(p)
     _warn_of_dimensions("dropout2d", input, (3, 4))
     return _channels(input, p, training, inplace, generator, True)
 
@@ -146,6 +147,7 @@ def dropout3d(input, p=0.5, training=True, inplace=False, *, generator=None):
     """torch.nn.functional.dropout3d: drops whole channels of (N, C, D, H, W) or (C, D, H, W). As in
     PyTorch, an input of other dimensions is taken with a warning, as one without a batch."""
     check_tensor("dropout3d", input)
+    _check_p(p)
     _warn_of_dimensions("dropout3d", input, (4, 5))
     return _channels(input, p, training, inplace, generator, input.dim() == 5)
 

@@ -48,11 +48,23 @@ def _method(function):
     return call
 
 
+def _contiguous(ours):
+    """A softmax whose result lies in memory as PyTorch's does, so that `.view` of it goes on working."""
+
+    @functools.wraps(ours)
+    def call(*args, **kwargs):
+        return ours(*args, **kwargs).contiguous()
+
+    return call
+
+
 def _softmax_of_torch(ours):
     """torch.softmax(input, dim, dtype=None), whose third argument may be given by position."""
 
     def call(input, dim, dtype=None):
-        return ours(input, dim, dtype=dtype)
+        if dim is None:  # which torch.nn.functional.softmax takes
+            raise TypeError(f"{ours.__name__}(): argument 'dim' must be int, not None")
+        return ours(input, dim, dtype=dtype).contiguous()
 
     return call
 
@@ -62,12 +74,14 @@ def _places():
     softmax, log_softmax = (_softmax_of_torch(getattr(functional, n)) for n in ("softmax", "log_softmax"))
 
     def dropout(input, p, train):
+        if not 0.0 <= p <= 1.0:  # a ValueError in torch.nn.functional
+            raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
         return functional.dropout(input, p, train)
 
     return [
-        (nn, "softmax", functional.softmax),
-        (nn, "log_softmax", functional.log_softmax),
-        (nn, "softmin", functional.softmin),
+        (nn, "softmax", _contiguous(functional.softmax)),
+        (nn, "log_softmax", _contiguous(functional.log_softmax)),
+        (nn, "softmin", _contiguous(functional.softmin)),
         (nn, "dropout", functional.dropout),
         (nn, "dropout1d", functional.dropout1d),
         (nn, "dropout2d", functional.dropout2d),
