@@ -1,5 +1,6 @@
 # Adapters to host frameworks that are Python packages. twinops_find_host(HOST OPTION MODULE
-# DISTRIBUTION) looks for one, for hosts/<HOST>/CMakeLists.txt to build against:
+# DISTRIBUTION [OLDEST]) looks for one, of the version OLDEST or later, for hosts/<HOST>/CMakeLists.txt
+# to build against:
 #   TWINOPS_<OPTION>                  AUTO (if it is found), ON (or fail), OFF: an option of the user's
 #   TWINOPS_<OPTION>_FOLDER, _VERSION where the package lies
 #   TWINOPS_<OPTION>_FOUND            these two and whatever else hosts/<HOST>/find_<HOST>.py prints
@@ -53,10 +54,14 @@ function(twinops_find_host host option module distribution)
       OUTPUT_VARIABLE found ERROR_VARIABLE why_not RESULT_VARIABLE result
       OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_STRIP_TRAILING_WHITESPACE)
     if(result EQUAL 0)
-      set(why_not "")
       string(REPLACE "\n" ";" found "${found}")
       list(GET found 0 folder)
       list(GET found 1 version)
+    endif()
+    if(result EQUAL 0 AND version VERSION_LESS "${ARGV4}")
+      set(why_not "${distribution} ${version}, ${folder}, is older than ${ARGV4}")
+    elseif(result EQUAL 0)
+      set(why_not "")
       message(STATUS "twinops: adapter for ${distribution} ${version}, ${folder}")
       set(TWINOPS_${option}_FOUND "${found}" PARENT_SCOPE)
       set(TWINOPS_${option}_FOLDER ${folder} PARENT_SCOPE)

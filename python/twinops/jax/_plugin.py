@@ -18,8 +18,8 @@ def _import_jax():
         raise ImportError(
             f"twinops.jax needs JAX, which this Python cannot import ({error}): {_INSTALL}"
         ) from error
-    if tuple(map(int, jax.__version__.split(".")[:2])) < (0, 6):
-        raise ImportError(f"twinops.jax needs JAX 0.6 or later; this is {jax.__version__}")
+    if tuple(map(int, jax.__version__.split(".")[:2])) < (0, 10):
+        raise ImportError(f"twinops.jax needs JAX 0.10 or later; this is {jax.__version__}")
     return jax
 
 
