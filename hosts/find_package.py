@@ -15,7 +15,8 @@ def main(module, distribution):
     if spec is None or spec.origin is None:
         sys.exit(f"{sys.executable} has no {distribution}")
     print(pathlib.Path(spec.origin).parent)
-    names = importlib.metadata.packages_distributions().get(module, [distribution])
+    by_module = getattr(importlib.metadata, "packages_distributions", dict)()  # from Python 3.10 on
+    names = by_module.get(module, [distribution])
     print(importlib.metadata.version(distribution if distribution in names else names[0]))
 
 

@@ -2,6 +2,8 @@
 directly; its signature, its documentation and its refusals."""
 
 import inspect
+import pathlib
+import runpy
 import subprocess
 import sys
 
@@ -204,3 +206,12 @@ twinops.softmax(numpy.ones(3))
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ran.returncode != 0
     assert "need apache-tvm-ffi" in ran.stderr and "pip install" in ran.stderr.splitlines()[-1]
+
+
+def test_a_build_finds_tvm_ffi_by_pythons_before_3_10_too(monkeypatch, capsys):
+    monkeypatch.delattr("importlib.metadata.packages_distributions", raising=False)
+    finder = pathlib.Path(__file__).parents[2] / "hosts" / "find_package.py"
+    monkeypatch.setattr(sys, "argv", [str(finder), "tvm_ffi", "apache-tvm-ffi"])
+    runpy.run_path(str(finder))
+    folder, version = capsys.readouterr().out.split()
+    assert pathlib.Path(folder).name == "tvm_ffi" and version.startswith("0.")

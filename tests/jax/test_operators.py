@@ -140,6 +140,7 @@ X = np.ones([2, 3], "f4")
         (ValueError, "where and mask", lambda: tj.softmax(X, where=X > 0, mask=X > 0)),
         (TypeError, "expected a JAX key or an int", lambda: tj.dropout(0.5, X)),
         (TypeError, "expected one JAX key", lambda: tj.dropout(jax.random.split(jax.random.key(0)), X)),
+        (TypeError, "no operator is named soft_max", lambda: tj.run("soft_max", {"x": X})),
         (TypeError, "has no attribute axes", lambda: tj.run("softmax", {"x": X}, {"axes": 1})),
         (TypeError, "has no input y", lambda: tj.run("softmax", {"y": X})),
         (TypeError, "x: expected an array; got None", lambda: tj.run("softmax", {})),

@@ -167,8 +167,7 @@ X = np.ones([2, 3], "f4")
 )
 def test_refusals_have_the_operators_message(words, node):
     op, attributes = node
-    output = _nodes.outputs(op)[0].name
-    made = twinops.onnx.make_node(op, {"x": "x"}, {output: "y"}, **attributes)
+    made = helper.make_node(op, ["x"], ["y"], domain="twinops", **attributes)
     with pytest.raises(Exception, match=words):
         session(model_of([made], {"x": X}, {"y": (TensorProto.FLOAT, None)})).run(None, {"x": X})
 
@@ -179,6 +178,7 @@ def test_refusals_have_the_operators_message(words, node):
         ("has no input y", ({"y": "a"}, {}, {})),
         ("has no output x", ({"x": "a"}, {"x": "b"}, {})),
         ("has no attribute axes", ({"x": "a"}, {"out": "b"}, {"axes": 1})),
+        ("out_type: expected same, float16.*; got 'fp16'", ({"x": "a"}, {"out": "b"}, {"out_type": "fp16"})),
     ],
 )
 def test_nodes_are_refused_when_they_are_made(words, how):

@@ -78,7 +78,9 @@ class Config(NamedTuple):
 
 
 def config(op, attributes=None, asked=None, **rest):
-    """A Config; TypeError for an attribute or an output that the operator has not."""
+    """A Config; TypeError for an operator, an attribute or an output that there is not."""
+    if op not in operators():
+        raise TypeError(f"no operator is named {op}; the operators are {', '.join(operators())}")
     table = operators()[op]
     given = {}
     for name, value in (attributes or {}).items():

@@ -38,11 +38,12 @@ def run(op, inputs, attributes=None, *, asked=None, size=None, shape=None, in_pl
     operator refuses is raised by JAX when it runs, with the operator's message.
     """
     inputs = {name: value for name, value in inputs.items() if value is not None}
+    over = tuple(sorted((in_place or {}).items()))
+    settings = config(op, attributes, asked, size=size, shape=shape, in_place=over)
     unknown = set(inputs) - {a.name for a in operators()[op].inputs}
     if unknown:
         raise TypeError(f"{op} has no input {unknown.pop()}")
-    over = tuple(sorted((in_place or {}).items()))
-    return _call(config(op, attributes, asked, size=size, shape=shape, in_place=over), inputs)
+    return _call(settings, inputs)
 
 
 # ---- softmax -------------------------------------------------------------------------------------

@@ -72,13 +72,19 @@ def make_node(op, inputs_by_name, outputs_by_name, name=None, **given):
     what may be left out may be missing. given: the operator's attributes; k or columns of a projection;
     out_type="float32" and its like of the softmax family, for a result of another type than x; and
     advance=1 of one that draws: each run of a session goes on in the sequence where the last one ended.
-    ValueError for names that the operator has not.
+    ValueError for names, and for types, that there are not.
     """
+    if op not in operators():
+        raise ValueError(f"no operator is named {op}; the operators are {', '.join(operators())}")
     known = attributes(op)
     unknown = set(given) - set(known)
     if unknown:
         raise ValueError(f"{op} has no attribute {unknown.pop()}; it has {', '.join(known)}")
     values = {n: _value(known[n], v) for n, v in given.items()}
+    for output in outputs(op):
+        name = type_attribute(output)
+        if values.get(name, "same") not in ("same", *output.types):
+            raise ValueError(f"{op}: {name}: expected same, {', '.join(output.types)}; got {values[name]!r}")
     return helper.make_node(
         op,
         _ordered(op, "input", inputs(op), inputs_by_name),
