@@ -205,7 +205,8 @@ def test_an_attribute_of_another_kind_is_not_taken_for_one_that_is_left_out(op, 
 
 def test_nodes_take_what_other_hosts_take():
     given = {"seed": 2**64 - 1, "global_shape": (4, 3), "start": (2, 0), "p": 1}
-    made = twinops.onnx.make_node("dropout", {"x": "x"}, {"y": "y"}, **given)
+    made = twinops.onnx.make_node("dropout", {"x": "x"}, {"y": "y"}, "d", **given)
+    assert made.name == "d"
     values = {a.name: helper.get_attribute_value(a) for a in made.attribute}
     assert values == {"seed": -1, "global_shape": b"4,3", "start": b"2,0", "p": 1.0}
 

@@ -82,9 +82,9 @@ def make_node(op, inputs_by_name, outputs_by_name, name=None, **given):
         raise ValueError(f"{op} has no attribute {unknown.pop()}; it has {', '.join(known)}")
     values = {n: _value(known[n], v) for n, v in given.items()}
     for output in outputs(op):
-        name = type_attribute(output)
-        if values.get(name, "same") not in ("same", *output.types):
-            raise ValueError(f"{op}: {name}: expected same, {', '.join(output.types)}; got {values[name]!r}")
+        asked = type_attribute(output)
+        if values.get(asked, "same") not in ("same", *output.types):
+            raise ValueError(f"{op}: {asked}: expected same, {', '.join(output.types)}; got {values[asked]!r}")
     return helper.make_node(
         op,
         _ordered(op, "input", inputs(op), inputs_by_name),
