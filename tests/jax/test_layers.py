@@ -154,6 +154,16 @@ def test_mixed_trees_and_empty_ones(rng):
     assert tj.check_finite_and_unscale({}, np.float32(3)) == ({}, False)
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_pythons_numbers_are_a_state(wide):
+    with jax.enable_x64(wide):
+        (half,), found = tj.check_finite_and_unscale([jnp.ones(3, "float32")], 2)
+        assert (half == 0.5).all() and not found
+        scale, good, bad = tj.update_loss_scaling([], False, 1024.0, 0, 0)[1:]
+        assert (scale.dtype, good.dtype, bad.dtype) == ("float32", "int32", "int32")
+        assert (scale, good, bad) == (1024, 1, 0)
+
+
 def test_what_was_found_zeroes_the_tree():
     counts = np.int32(0), np.int32(0)
     tree, scale, good, bad = tj.update_loss_scaling(

@@ -335,10 +335,10 @@ def random_projection(key, x, k, s=3.0, **attributes):
 
 def check_finite_and_unscale(tree, scale, check="output"):
     """(tree with every array times 1 / scale, found_inf): one call for all arrays of a tree, whose types
-    may differ. scale: float32 of one element; found_inf: bool of its shape. The arrays are written in
-    place where XLA may (inside jit, or donated)."""
+    may differ. scale: a number, or float32 of one element; found_inf: bool of its shape. The arrays are
+    written in place where XLA may (inside jit, or donated)."""
     leaves, structure = jax.tree.flatten(tree)
-    scale = jnp.asarray(scale)
+    scale = _state(scale, "float32")
     if not leaves:
         return tree, jnp.zeros(scale.shape, bool)
     settings = config(
@@ -357,13 +357,19 @@ def update_loss_scaling(tree, found_inf, scale, good_steps, bad_steps, **attribu
     stop_update (False), min_scale (1.0). docs/operators/update_loss_scaling.md
     """
     leaves, structure = jax.tree.flatten(tree)
-    state = {"scale": scale, "good_steps": good_steps, "bad_steps": bad_steps}
+    state = {"scale": _state(scale, "float32")}
+    state.update(good_steps=_state(good_steps, "int32"), bad_steps=_state(bad_steps, "int32"))
     over = (("out", "x"), *((f"{name}_out", name) for name in state))
     settings = config("update_loss_scaling", attributes, in_place=over)
     inputs = {"x": leaves, "found_inf": found_inf, **state}
     outputs = _call(settings, jax.tree.map(jnp.asarray, inputs))
     tree = jax.tree.unflatten(structure, outputs["out"])
     return tree, *(outputs[f"{name}_out"] for name in state)
+
+
+def _state(value, dtype):
+    """A number of Python's has the type that the operators take, also where JAX's default is of 64 bits."""
+    return jnp.asarray(value, dtype if isinstance(value, (int, float)) else None)
 
 
 def _for_arrays(plan, inputs, asked, attributes, size, shape):
