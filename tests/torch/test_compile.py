@@ -8,6 +8,7 @@ import pytest
 import torch
 from core import assert_same_bits
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.utils import counters
 from torch._inductor import decomposition
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
@@ -94,6 +95,7 @@ def test_cuda_graphs_of_inductor(device):
         pytest.skip("needs a GPU")
     x, bias = _inputs(device)
     compiled = torch.compile(_everything, mode="reduce-overhead", fullgraph=True)
+    counters.clear()
     for seed in range(5):
         torch.compiler.cudagraph_mark_step_begin()
         results = []
@@ -106,6 +108,8 @@ def test_cuda_graphs_of_inductor(device):
             assert_same_bits(given, expected)
         for given, expected in zip(*(r[2:] for r in results)):
             torch.testing.assert_close(given, expected)
+    # What draws comes first, and all the rest is one graph of the forward and one of the backward pass.
+    assert counters["inductor"]["cudagraph_partitions"] == 2
 
 
 def test_inductor_on_views(device):

@@ -88,18 +88,19 @@ def _draw_transformed(generator):
 
 
 _library = torch.library.Library("twinops", "FRAGMENT")
-# A draw is no function of `place`, which orders it in its graph behind what it is for. The place is on the
-# CPU, because a graph that is computed again (checkpoint) puts back the random state of the device that a
-# random operator's inputs are on.
-# Neither may be a part of a CUDA graph of inductor's.
-_library.define("place_of(Tensor x) -> Tensor", tags=(torch.Tag.cudagraph_unsafe,))
-_library.define(
-    "draw_seed(Tensor place) -> Tensor",
-    tags=(torch.Tag.cudagraph_unsafe, torch.Tag.nondeterministic_seeded),
-)
-# hosts/torch/draws.cpp has what they do.
+# A draw is no function of `place`, which orders it in its graph: behind what it is for, or behind the draw
+# before it. The place is on the CPU, because a graph that is computed again (checkpoint) puts back the
+# random state of the device that a random operator's inputs are on. seed_on copies a seed to a CUDA device.
+# None of them may be a part of a CUDA graph of inductor's. hosts/torch/draws.cpp has what they do.
+_UNSAFE = torch.Tag.cudagraph_unsafe
+_library.define("first_place() -> Tensor", tags=(_UNSAFE,))
+_library.define("place_of(Tensor x) -> Tensor", tags=(_UNSAFE,))
+_library.define("draw_seed(Tensor place) -> Tensor", tags=(_UNSAFE, torch.Tag.nondeterministic_seeded))
+_library.define("seed_on(Tensor seed, int device) -> Tensor", tags=(_UNSAFE,))
+torch.library.register_fake("twinops::first_place", lambda: _fake_number())
 torch.library.register_fake("twinops::place_of", lambda _: _fake_number())
 torch.library.register_fake("twinops::draw_seed", lambda _: _fake_draw())
+torch.library.register_fake("twinops::seed_on", lambda seed, index: seed.to(torch.device("cuda", index)))
 
 
 def _fake_number():
