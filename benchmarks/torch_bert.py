@@ -2,10 +2,11 @@
 memory of a step.
 
 usage: python benchmarks/torch_bert.py [--layers 24] [--hidden 1024] [--heads 16] [--shapes 16x512,8x1024]
-           [--steps 8] [--no-compile]
+           [--steps 8] [--no-compile | --cuda-graphs]
 
 bfloat16, random weights, dropout 0.1. Attention is written out (scores, softmax, dropout, product) or
-scaled_dot_product_attention with its own dropout; each in eager mode, and then under torch.compile. The
+scaled_dot_product_attention with its own dropout; each in eager mode, and then under torch.compile, or
+with --cuda-graphs as one graph of mode="reduce-overhead" alone (six layers take minutes to compile). The
 variants take turns, a step each, and the median step of each counts. Without a GPU it runs on the CPU,
 which shows that it runs and measures no memory.
 """
@@ -72,10 +73,13 @@ def agree(device):
 def model_of(options, ours, written_out, compiled):
     torch.manual_seed(0)
     blocks = [Block(options.hidden, options.heads, ours, written_out) for _ in range(options.layers)]
-    if compiled:  # one block is compiled, and all use it
+    if compiled and not options.cuda_graphs:  # one block is compiled, and all use it
         for block in blocks:
             block.compile()
-    return nn.Sequential(*blocks).to(options.device, torch.bfloat16)
+    model = nn.Sequential(*blocks).to(options.device, torch.bfloat16)
+    if options.cuda_graphs:
+        model.compile(mode="reduce-overhead")
+    return model
 
 
 def wait(device):
@@ -86,6 +90,7 @@ def wait(device):
 def step(model, x, device):
     """(milliseconds, GiB at the peak) of forward and backward. Its gradients are gone afterwards."""
     wait(device)
+    torch.compiler.cudagraph_mark_step_begin()
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     begin = time.perf_counter()
@@ -104,10 +109,11 @@ def compare(options, shape, written_out, compiled):
     models = [model_of(options, ours, written_out, compiled) for ours in (False, True)]
     other = sum(p.nbytes for p in models[0].parameters()) / 2**30  # the model that waits
     times, peaks = [[], []], [0.0, 0.0]
-    for i in range(options.steps + 2):
+    first = 4 if options.cuda_graphs else 2  # a CUDA graph is recorded in the second step
+    for i in range(options.steps + first):
         for kind in (0, 1):
             elapsed, peak = step(models[kind], x, options.device)
-            if i >= 2:
+            if i >= first:
                 times[kind].append(elapsed)
                 peaks[kind] = max(0.0, peak - other)
     return [statistics.median(t) for t in times], peaks
@@ -119,6 +125,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--shapes", default="16x512,8x1024", help="batch x length")
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--cuda-graphs", action="store_true")
     options = parser.parse_args()
     options.device = "cuda" if torch.cuda.is_available() else "cpu"
     name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
@@ -126,7 +133,8 @@ def main():
     print(f"PyTorch {torch.__version__}, {name}; {options.layers} layers of {options.hidden}, bfloat16")
     print(f"{'':44}{'PyTorch':>18}{'twinops':>18}{'time':>7}{'memory':>8}")
     shapes = [tuple(map(int, shape.split("x"))) for shape in options.shapes.split(",")]
-    for compiled in (False,) if options.no_compile else (False, True):
+    modes = (False,) if options.no_compile else (True,) if options.cuda_graphs else (False, True)
+    for compiled in modes:
         for written_out in (True, False):
             for shape in shapes:
                 times, peaks = compare(options, shape, written_out, compiled)

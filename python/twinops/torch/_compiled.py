@@ -6,9 +6,9 @@ own. An operator with a gradient goes by way of Python at each call of the graph
 torch.export may differentiate what they have recorded: they record the operators that have gradients.
 
 A seed is drawn on the CPU, and would be the same in each replay of a CUDA graph of inductor's
-(mode="reduce-overhead"). Where inductor makes those, a seed is copied to the device, from where the graph
-reads it, and draws are recorded one behind the other instead of each behind what it is for: so they all come
-before what the graph holds.
+(mode="reduce-overhead"). So inductor's graphs draw one seed behind the other instead of each behind what it
+is for, which lets inductor put all draws before the rest; and where it makes CUDA graphs, a seed is copied
+to the device, from where the graph reads it.
 """
 
 import functools
@@ -86,7 +86,7 @@ class _Trace:
 
 @ops.draw_seed.default.py_impl(proxy_tensor.ProxyTorchDispatchMode)
 def _record_draw(mode, place):
-    if _is_inductor() and _makes_cuda_graphs():
+    if _is_inductor():
         return _Trace.of(mode).draw(mode)
     return handle_dispatch_mode(mode, ops.draw_seed.default, place)
 
