@@ -4,8 +4,8 @@ more than the call. Both give the same bits and the same gradients; a test compa
 
 An operator has a second one without a gradient, RAW, for that: PyTorch's function behind the
 OpOverload, whose own call is Python. It takes most attributes as one text (_plugin.packed), because PyTorch
-asks for each argument of a schema at each call. Under create_graph the backward passes go by torch.ops.twinops, which are
-differentiable in turn.
+asks for each argument of a schema at each call. Under create_graph the backward passes go by
+torch.ops.twinops, which are differentiable in turn.
 """
 
 import torch
