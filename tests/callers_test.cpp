@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -120,6 +121,25 @@ TEST(FloatingPointState, IsTheCallersAfterARefusal) {
       EXPECT_EQ(status, call.status) << call.what;
     }
 }
+
+#if defined(__x86_64__)
+// A host that has invalid operations, divisions by zero and overflows trap: none of ours does.
+TEST(FloatingPointState, ExceptionsOfTheHostDoNotTrap) {
+  constexpr HostMode kTraps{"exceptions trap", 0x1900};
+  for (const char* row : {"cpu", "cpu/scalar"}) {
+    Example e;
+    e.scale[0] = 0;
+    e.x[0][0] = 0;
+    e.x[1][0] = std::numeric_limits<float>::infinity();
+    e.call.execution.row = row;
+    const InHostMode host(kTraps);
+    const twinops_status status = e.call.run();
+    EXPECT_EQ(float_control(), kTraps.control) << row;
+    EXPECT_EQ(status, TWINOPS_OK) << row;
+    EXPECT_EQ(e.written.found_inf[0], 1) << row;
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace twinops::test
