@@ -1,5 +1,6 @@
 #include "registry/memory.hpp"
 
+#include <cstdint>
 #include <cstring>
 #include <new>
 
@@ -28,7 +29,9 @@ constexpr std::align_val_t kAlignment{64};
 
 void* allocate(Device device, std::size_t bytes) {
   if (device.backend == Backend::cuda) return cuda_allocate(device.index, bytes);
-  void* memory = ::operator new(bytes, kAlignment, std::nothrow);
+  // libstdc++ rounds the size up to the alignment: those above would become 0, and be had.
+  constexpr std::size_t kMost = SIZE_MAX - static_cast<std::size_t>(kAlignment) + 1;
+  void* memory = bytes > kMost ? nullptr : ::operator new(bytes, kAlignment, std::nothrow);
   if (memory == nullptr)
     throw Error(Status::out_of_memory, "no " + std::to_string(bytes) + " bytes of host memory");
   return memory;

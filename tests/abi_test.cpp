@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <vector>
 
@@ -105,6 +106,9 @@ TEST(Memory, Refusals) {
   EXPECT_STREQ(twinops_last_error(), "twinops_allocate: the place for the memory is NULL");
   EXPECT_EQ(twinops_allocate(kHost, std::size_t{1} << 62, &memory), TWINOPS_OUT_OF_MEMORY);
   EXPECT_STREQ(twinops_last_error(), "no 4611686018427387904 bytes of host memory");
+  // The C++ library rounds a size up to the alignment, and these to 0.
+  for (std::size_t less = 0; less < 64; ++less)
+    EXPECT_EQ(twinops_allocate(kHost, SIZE_MAX - less, &memory), TWINOPS_OUT_OF_MEMORY) << less;
   EXPECT_EQ(memory, &memory) << "a refused call wrote";
   EXPECT_EQ(twinops_allocate({kDLVulkan, 0}, 8, &memory), TWINOPS_INVALID_ARGUMENT);
   const twinops_status status = twinops_allocate({kDLCUDA, 99}, 8, &memory);
