@@ -33,7 +33,7 @@ bool group_axes(const Tensor& dx, const Tensor& dbias, ColumnSums& sums) {
     const int i = axis - (dx.rank - dbias.rank);
     const bool summed = i < 0 || dbias.shape[i] == 1;
     if ((group % 2 == 1) != summed && ++group == std::ssize(groups)) return false;
-    *groups[group] *= dx.shape[axis];
+    if (dx.elements != 0) *groups[group] *= dx.shape[axis];  // products fit 64 bits
   }
   return true;
 }
@@ -60,7 +60,7 @@ ColumnSums read_dbias(const Call& call) {
                 "in dx, " +
                     describe_shape(dx) + "; got " + describe_shape(*dbias) +
                     ": sum dx in two steps");
-  sums.rows = sums.of_rows[0] * sums.of_rows[1];
+  sums.rows = dx.elements == 0 ? 0 : sums.of_rows[0] * sums.of_rows[1];
   sums.columns = dbias->elements;
   sums.sums = sums.columns == 0 ? nullptr : dbias->data;
   return sums;

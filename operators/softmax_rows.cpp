@@ -25,8 +25,8 @@ template <int N>
 Rows<N> read_rows(const Call& call, const char* argument, const Tensor& first, int axis,
                   const std::array<Strides, N>& strides) {
   Rows<N> rows;
+  if (first.elements == 0) return rows;  // a length beside a 0 may be near 2^63
   rows.length = first.shape[axis];
-  if (first.elements == 0) return rows;
   rows.rows = first.elements / rows.length;
   Strides shape, outer[N];
   std::array<const std::int64_t*, N> pointers;
