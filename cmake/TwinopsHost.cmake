@@ -85,7 +85,7 @@ endfunction()
 function(twinops_host_module target)
   add_library(${target} MODULE ${ARGN})
   target_link_libraries(${target} PRIVATE twinops_options twinops)
-  # What keeps the name of a source file keeps its place in the project, not on this machine.
+  # A framework's errors name source files: by their place in the project, not on this machine.
   target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
   set_target_properties(${target} PROPERTIES BUILD_RPATH_USE_ORIGIN ON SKIP_BUILD_RPATH OFF
     INSTALL_RPATH $ORIGIN)

@@ -1,5 +1,5 @@
 """The C++ core, called directly: twinops_run of the C ABI, over the memory of CPU tensors, without the
-plugin between. And tensors compared by their bits."""
+plugin between; tensors compared by their bits; functions that draw the same at every call."""
 
 import torch
 
@@ -59,3 +59,13 @@ def assert_same_bits(a, b):
             f"{a.flatten()[i].item()} ({x[i].item() & mask:#x}) and "
             f"{b.flatten()[i].item()} ({y[i].item() & mask:#x})"
         )
+
+
+def seeded(f):
+    """f, whose random calls draw the same at every call."""
+
+    def call(*args):
+        torch.manual_seed(7)
+        return f(*args)
+
+    return call

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from core import assert_same_bits
+from core import assert_same_bits, seeded
 from samples import TYPES
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import gradcheck, gradgradcheck
@@ -17,16 +17,6 @@ NN = torch.nn.functional
 
 def _double(*shape, device="cpu"):
     return torch.randn(*shape, dtype=torch.float64, device=device, requires_grad=True)
-
-
-def _seeded(f):
-    """f, whose random calls draw the same at every call."""
-
-    def call(*args):
-        torch.manual_seed(7)
-        return f(*args)
-
-    return call
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
@@ -164,7 +154,7 @@ def test_gradients_are_those_of_finite_differences(device):
         (lambda x: F.dropout1d(x, 0.3), (x,)),
     ]
     for f, inputs in cases:
-        assert gradcheck(_seeded(f), inputs) and gradgradcheck(_seeded(f), inputs)
+        assert gradcheck(seeded(f), inputs) and gradgradcheck(seeded(f), inputs)
 
 
 def test_the_long_way_has_the_same_gradients(device):
@@ -215,103 +205,6 @@ def test_what_has_no_gradient_is_refused_or_marked():
         w = (z * z).sum()
         F.dropout(z, 0.5, inplace=True)
         w.backward()
-
-
-def test_dropout_keeps_and_scales(device):
-    x = torch.randn(1000, device=device)
-    y, mask = F.bitmask_dropout(x, 0.25)
-    words = mask.cpu().numpy().view("uint32")
-    kept = torch.tensor([(int(words[e // 32]) >> (e % 32)) & 1 for e in range(1000)], device=device)
-    assert 650 < kept.sum() < 850
-    torch.testing.assert_close(y, x * kept / 0.75)
-    assert F.dropout(x, 0.5, training=False) is x and F.dropout(x, 0.0) is x
-    assert (F.dropout(x, 1.0) == 0).all()
-    z = x.clone()
-    assert F.dropout(z, 0.5, inplace=True) is z and (z == 0).any()
-
-
-@pytest.mark.parametrize("f, shape, inner", [
-    (F.dropout1d, (6, 7, 5), 1), (F.dropout2d, (6, 7, 5, 3), 2), (F.dropout3d, (6, 7, 5, 3, 2), 3),
-    (F.dropout1d, (42, 5), 1), (F.dropout3d, (42, 5, 3, 2), 3),
-])
-def test_whole_channels_are_dropped(f, shape, inner, device):
-    y = f(torch.ones(shape, device=device), 0.5).flatten(-inner)
-    assert ((y == 0).all(-1) | (y == 2).all(-1)).all()
-    assert (y == 0).any() and (y == 2).any()
-
-
-@pytest.mark.filterwarnings("ignore:dropout[23]d. Received a")
-@pytest.mark.parametrize("shape", [(40, 3), (5, 6, 7), (3, 4, 5, 2, 2), (2, 3, 4, 5, 2, 2)])
-@pytest.mark.parametrize("name", ["dropout2d", "dropout3d"])
-def test_channels_of_other_dimensions_are_pytorchs(name, shape):
-    """Which elements fall together, also under patch(), where PyTorch's own is ours."""
-    def groups(f):
-        y = torch.stack([f(torch.ones(shape), 0.5).flatten() for _ in range(40)], 1)
-        return (y[:, None] == y[None]).all(-1)  # elements that fell together forty times
-
-    with tt.patched():
-        assert torch.equal(groups(getattr(F, name)), groups(getattr(torch.nn.functional, name)))
-    assert torch.equal(groups(getattr(F, name)), groups(getattr(torch.nn.functional, name)))
-
-
-def _in_place(f, x, no_grad):
-    """What a call in place did: is it x that comes back, versions, shape; or the refusal."""
-    shape, before, version = x.shape, x.detach().clone(), x._version
-    try:
-        with torch.set_grad_enabled(not no_grad):
-            y = f(x, 0.5, True, True)
-    except RuntimeError as error:
-        assert x.shape == shape and torch.equal(x, before)  # nothing has been written
-        return str(error).split(".")[0]
-    return y is x, x._version > version, y.shape, y.requires_grad, type(y)
-
-
-_TENSORS = {
-    "plain": lambda x: x,
-    "leaf": lambda x: x.requires_grad_(),
-    "parameter": torch.nn.Parameter,
-    "view of a leaf": lambda x: x.requires_grad_()[:],
-    "computed": lambda x: x.requires_grad_() * 1,
-    "view of what is computed": lambda x: (x.requires_grad_() * 1)[:],
-}
-
-
-@pytest.mark.filterwarnings("ignore:dropout[23]d. Received a")
-@pytest.mark.parametrize("no_grad", [False, True])
-@pytest.mark.parametrize("kind", _TENSORS)
-@pytest.mark.parametrize("name", ["dropout", "dropout1d", "dropout2d", "dropout3d"])
-def test_in_place_is_pytorchs(name, kind, no_grad, device):
-    for shape in ((6, 5), (6, 5, 4), (2, 6, 5, 4), (2, 3, 4, 5, 4)):
-        if name == "dropout1d" and len(shape) > 3:
-            continue
-        x, z = (_TENSORS[kind](torch.ones(shape, device=device)) for _ in range(2))
-        given = _in_place(getattr(F, name), x, no_grad)
-        assert given == _in_place(getattr(NN, name), z, no_grad), shape
-        if given[0] is True:
-            assert set(x.flatten().tolist()) <= {0.0, 2.0}
-
-
-def test_in_place_of_an_inference_tensor_is_refused():
-    with torch.inference_mode():
-        x = torch.ones(64)
-        assert F.dropout(x, 0.5, inplace=True) is x and (x == 0).any()
-    for f in (F.dropout, NN.dropout):
-        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
-            f(x, 0.5, inplace=True)
-
-
-@pytest.mark.filterwarnings("ignore:dropout[23]d. Received a")
-def test_what_drops_no_channels_takes_any_dimensions():
-    x = torch.ones(5)
-    for f in (F.dropout2d, F.dropout3d):
-        assert torch.equal(f(x, 0.5, False), x) and torch.equal(f(x, 0.0), x) and (f(x, 1.0) == 0).all()
-
-
-def test_a_refused_input_keeps_its_shape():
-    x = torch.ones(())
-    with pytest.warns(UserWarning, match="dropout3d: Received a 0-D"), pytest.raises(RuntimeError):
-        F.dropout3d(x, 0.5, inplace=True)
-    assert x.shape == ()
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -378,24 +271,8 @@ def test_a_bias_of_softmax_dropout_without_a_gradient(device):
     x = torch.randn(6, 6, device=device)
     bias = torch.zeros(6, device=device).index_fill(0, torch.tensor([2, 4], device=device), -torch.inf)
     for leaf in (x, x.clone().requires_grad_()):
-        y = _seeded(lambda x: F.softmax_dropout(x, 0.5, bias=bias))(leaf)
-        assert_same_bits(y, _seeded(lambda x: F.dropout(F.softmax(x, -1, bias=bias), 0.5))(leaf))
-
-
-def test_a_cpu_keeps_the_mask_and_a_gpu_draws_it_again(device):
-    x = torch.randn(3, 50, device=device, requires_grad=True)
-    kept = [] if device == "cuda" else [(torch.int32, (5,))]
-    for y in (F.dropout(x, 0.5), F.dropout(x, 0.5, generator=torch.Generator())):
-        assert [(t.dtype, t.shape) for t in y.grad_fn.saved_tensors if t is not None] == kept
-    y = F.softmax_dropout(x, 0.5)
-    assert [(t.dtype, t.shape) for t in y.grad_fn.saved_tensors[1:] if t is not None] == kept
-
-
-def test_a_part_drops_what_the_whole_drops(device):
-    x = torch.randn(8, 6, device=device)
-    whole = _seeded(lambda: F.dropout(x))()
-    part = _seeded(lambda: F.dropout(x[2:5], global_shape=(8, 6), start=(2, 0)))()
-    assert_same_bits(part, whole[2:5])
+        y = seeded(lambda x: F.softmax_dropout(x, 0.5, bias=bias))(leaf)
+        assert_same_bits(y, seeded(lambda x: F.dropout(F.softmax(x, -1, bias=bias), 0.5))(leaf))
 
 
 def test_modules(device):
@@ -410,7 +287,7 @@ def test_modules(device):
         (tt.BiasDropoutResidual(0.3), lambda x: F.dropout(x, 0.3)),
     ]
     for module, function in pairs:
-        assert_same_bits(_seeded(module)(x), _seeded(function)(x))
+        assert_same_bits(seeded(module)(x), seeded(function)(x))
         assert not list(module.parameters()) and not module.state_dict()
     assert repr(tt.Dropout(0.3)) == "Dropout(p=0.3, inplace=False)"
     assert tt.Dropout(0.3).eval()(x) is x
@@ -435,7 +312,7 @@ def test_bits_do_not_depend_on_the_device():
             lambda x: F.softmax_dropout(x, 0.1, causal=True), lambda x: F.bias_dropout_residual(x, x[0], x, 0.1),
         ):
             here, there = (t.clone().requires_grad_() for t in (x, x.cuda()))
-            a, b = _seeded(f)(here), _seeded(f)(there)
+            a, b = seeded(f)(here), seeded(f)(there)
             assert_same_bits(a, b)
             g = torch.randn(a.shape).to(dtype)
             a.backward(g)
