@@ -48,6 +48,11 @@ def _everything(x, bias):
     return F.log_softmax(z, 0) + F.dropout1d(x[None], 0.5)[0], a, b
 
 
+def _assert_close(given, expected):
+    """A compiler adds up in another order; what is added here reaches 5."""
+    torch.testing.assert_close(given, expected, rtol=2e-5, atol=2e-5)
+
+
 def _compare(function, inputs, backend, contracts=False):
     """`contracts`: the compiler may make one rounding of two in what is PyTorch's of the first result."""
     torch.manual_seed(3)
@@ -61,11 +66,11 @@ def _compare(function, inputs, backend, contracts=False):
         given = given if isinstance(given, tuple) else (given,)
         for i, (a, b) in enumerate(zip(given, expected)):
             if contracts and i == 0:
-                torch.testing.assert_close(a, b)
+                _assert_close(a, b)
             else:
                 assert_same_bits(a, b)
         for a, b in zip(torch.autograd.grad(given[0].square().sum(), inputs), wanted):
-            torch.testing.assert_close(a, b)
+            _assert_close(a, b)
     return given
 
 
@@ -107,7 +112,7 @@ def test_cuda_graphs_of_inductor(device):
         for given, expected in zip(*(r[:2] for r in results)):
             assert_same_bits(given, expected)
         for given, expected in zip(*(r[2:] for r in results)):
-            torch.testing.assert_close(given, expected)
+            _assert_close(given, expected)
     # What draws comes first, and all the rest is one graph of the forward and one of the backward pass.
     assert counters["inductor"]["cudagraph_partitions"] == 2
 
@@ -267,19 +272,24 @@ def test_exported_programs(device):
 
 
 def test_packages_of_aotinductor(device, tmp_path):
-    """In a process of its own, which a package that is loaded wrongly would end."""
-    code = f"""
+    """In a process of its own: on some machines PyTorch's loader ends it, whatever a package holds."""
+    def run(function, name):
+        code = f"""
 import torch
 from twinops.torch import functional as F
 class Model(torch.nn.Module):
     def forward(self, x):
-        return F.softmax(x, -1, causal=True)
+        return {function}
 x = torch.randn(6, 6, device={device!r})
 program = torch.export.export(Model(), (x,))
-path = torch._inductor.aoti_compile_and_package(program, package_path={str(tmp_path / "m.pt2")!r})
+path = torch._inductor.aoti_compile_and_package(program, package_path={str(tmp_path / name)!r})
 assert torch.equal(torch._inductor.aoti_load_package(path)(x), Model()(x))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    done = run("F.softmax(x, -1, causal=True)", "ours.pt2")
+    if done.returncode < 0 and run("torch.relu(x)", "theirs.pt2").returncode == done.returncode:
+        pytest.skip(f"a package of torch.relu ends the process too: signal {-done.returncode}")
     assert done.returncode == 0, done.stderr[-2000:]
 
 
