@@ -1,10 +1,12 @@
 """patch() and override(): models and code that know nothing of twinops, and parts of what PyTorch's own
 tests hold of these functions."""
 
+import gc
 import pickle
 import subprocess
 import sys
 import types
+import weakref
 
 import pytest
 import torch
@@ -65,6 +67,41 @@ def test_a_module_made_under_patch_is_pickled():
     with tt.patched():
         layer = nn.TransformerDecoderLayer(8, 2, 8, activation=NN.softmax)
         assert pickle.loads(pickle.dumps(layer)).activation is layer.activation
+
+
+@pytest.mark.parametrize("function", [
+    NN.softmax, NN.dropout, torch.softmax, torch.dropout, torch.Tensor.softmax, torch.Tensor.log_softmax,
+])
+def test_functions_are_pickled_by_pytorchs_names(function):
+    found = [(o, n) for o in (NN, torch, torch.Tensor) for n in dir(o) if getattr(o, n) is function]
+    with tt.patched():
+        owner, name = found[0]
+        ours = getattr(owner, name)
+        kept = pickle.dumps(ours)
+        assert ours is not function and pickle.loads(kept) is ours
+    assert pickle.loads(kept) is function
+
+
+@pytest.mark.parametrize("call", [NN.softmax, NN.log_softmax, NN.softmin], ids=lambda f: f.__name__)
+def test_a_warning_is_of_the_callers_line(call):
+    with tt.patched():
+        with pytest.warns(UserWarning, match="Implicit dimension") as told:
+            getattr(NN, call.__name__)(torch.ones(2, 3))
+    assert told[0].filename == __file__
+
+
+def test_forward_mode_under_patch_is_pytorchs():
+    x = torch.randn(3, 4, dtype=torch.float64)
+
+    def f(x):
+        return (NN.dropout(x, 0.0).softmax(-1) * NN.log_softmax(x, 0)).sum()
+
+    def results():
+        return torch.func.hessian(f)(x), torch.func.jvp(f, (x,), (x,)), torch.func.jacfwd(f)(x)
+
+    expected = results()
+    with tt.patched():
+        torch.testing.assert_close(results(), expected, rtol=0, atol=0)
 
 
 def test_results_lie_as_pytorchs(device):
@@ -183,6 +220,20 @@ def test_atens_kernels_are_replaced_and_put_back(device):
         expected = NN.nll_loss(F.log_softmax(x, 1), torch.arange(7, device=device))
         assert_same_bits(entropy, expected)
     assert_same_bits(torch.softmax(x, -1), theirs)
+
+
+def test_override_holds_though_nobody_keeps_what_it_returns():
+    x = torch.ones(100)
+    expected = _seeded(F.dropout, x)
+    made = weakref.ref(tt.override())
+    try:
+        gc.collect()
+        assert_same_bits(_seeded(NN.dropout, x), expected)
+    finally:
+        made().remove()
+    gc.collect()
+    assert made() is None
+    assert not _seeded(NN.dropout, x).equal(expected)
 
 
 def _shapes():

@@ -91,10 +91,14 @@ def _forget_choices():
             overload._uncache_dispatch(key)
 
 
+_in_force = set()  # nobody else need hold them: PyTorch forgets the kernels of a library that is collected
+
+
 class Override:
     """What override() did; `remove()`, or the end of a `with` block, undoes it."""
 
     def __init__(self):
+        _in_force.add(self)
         self._library = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a kernel is replaced is what is wanted
@@ -106,6 +110,7 @@ class Override:
         _forget_choices()
 
     def remove(self):
+        _in_force.discard(self)
         library, self._library = self._library, None
         if library is not None:
             library._destroy()

@@ -11,6 +11,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.autograd import forward_ad
 
 from twinops.torch import functional, sharding
 from twinops.torch.amp import GradScaler
@@ -28,7 +29,7 @@ LEFT_ALONE = (
     "torch.cuda.amp.GradScaler and torch.cpu.amp.GradScaler, which PyTorch deprecates: use torch.amp.GradScaler",
     "calls with out=, of integer or complex, sparse, nested, named or quantized tensors, of tensor "
     "subclasses, but DTensor, that override __torch_function__ or __torch_dispatch__, of devices other than "
-    "CPU and CUDA: they go to PyTorch",
+    "CPU and CUDA, and all calls while forward-mode gradients (jvp, jacfwd, hessian) are taken: they go to PyTorch",
 )
 
 
@@ -39,21 +40,13 @@ class Report(NamedTuple):
     left_alone: list
 
 
-def _method(function):
-    """A method of Tensor from a function of torch."""
-
-    def call(self, *args, **kwargs):
-        return function(self, *args, **kwargs)
-
-    return call
-
-
 def _contiguous(ours):
-    """A softmax whose result lies in memory as PyTorch's does, so that `.view` of it goes on working."""
+    """A softmax whose result lies in memory as PyTorch's does, so that `.view` of it goes on working. Its
+    warning is of the caller's line, two calls further up: behind this function and _in_place_of's."""
 
     @functools.wraps(ours)
-    def call(*args, **kwargs):
-        return ours(*args, **kwargs).contiguous()
+    def call(input, dim=None, _stacklevel=3, dtype=None, **more):
+        return ours(input, dim, _stacklevel + 2, dtype, **more).contiguous()
 
     return call
 
@@ -142,21 +135,24 @@ _SCRIPTED = {
 
 
 def _in_place_of(owner, original, ours):
-    """Ours; PyTorch's for arguments that only PyTorch's has, such as `out`, and tensors that twinops
-    does not take."""
+    """Ours; PyTorch's for arguments that only PyTorch's has, such as `out`, tensors that twinops does not
+    take, and while gradients are taken in forward mode."""
     signature = inspect.signature(ours)
 
-    @functools.wraps(original, assigned=("__name__", "__qualname__", "__doc__"), updated=())
+    @functools.wraps(original, assigned=("__name__", "__doc__"), updated=())
     def call(*args, **kwargs):
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError:
             return original(*args, **kwargs)
-        if not _is_ours(given.get("input"), given.get("dtype")):
+        if forward_ad._current_level >= 0 or not _is_ours(given.get("input"), given.get("dtype")):
             return original(*args, **kwargs)
         return ours(*args, **kwargs)
 
-    call.__module__ = owner.__name__  # by which it is pickled
+    # By these it is pickled.
+    call.__module__, call.__qualname__ = owner.__name__, original.__name__
+    if isinstance(owner, type):
+        call.__module__, call.__qualname__ = owner.__module__, f"{owner.__qualname__}.{original.__name__}"
     call.__prepare_scriptable__ = lambda: _SCRIPTED.get(original, original)
     return call
 
