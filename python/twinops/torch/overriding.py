@@ -91,30 +91,43 @@ def _forget_choices():
             overload._uncache_dispatch(key)
 
 
-_in_force = set()  # nobody else need hold them: PyTorch forgets the kernels of a library that is collected
+_in_force = set()  # of Override: the first puts the kernels in, the last that is removed takes them out
+_library = None
+
+
+def _put_in():
+    global _library
+    _library = torch.library.Library("aten", "IMPL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a kernel is replaced is what is wanted
+        for name, kernel in _KERNELS.items():
+            for key in ("CPU", "CUDA"):
+                _library.impl(name, kernel, key)
+        for key in ("CPU", "AutogradCPU"):
+            _library.impl("dropout", _dropout, key)
+    _forget_choices()
+
+
+def _take_out():
+    global _library
+    _library._destroy()
+    _library = None
+    _forget_choices()
 
 
 class Override:
     """What override() did; `remove()`, or the end of a `with` block, undoes it."""
 
     def __init__(self):
+        if not _in_force:
+            _put_in()
         _in_force.add(self)
-        self._library = torch.library.Library("aten", "IMPL")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a kernel is replaced is what is wanted
-            for name, kernel in _KERNELS.items():
-                for key in ("CPU", "CUDA"):
-                    self._library.impl(name, kernel, key)
-            for key in ("CPU", "AutogradCPU"):
-                self._library.impl("dropout", _dropout, key)
-        _forget_choices()
 
     def remove(self):
-        _in_force.discard(self)
-        library, self._library = self._library, None
-        if library is not None:
-            library._destroy()
-            _forget_choices()
+        if self in _in_force:
+            _in_force.remove(self)
+            if not _in_force:
+                _take_out()
 
     def __enter__(self):
         return self
@@ -126,5 +139,5 @@ class Override:
 def override():
     """Replaces ATen's kernels of softmax, log_softmax and dropout, and their gradients', on CPU and
     CUDA, for the whole process. Returns an object whose remove() puts ATen's back; a `with` block does
-    too."""
+    too. Where it was called more than once, the last remove() does."""
     return Override()
