@@ -104,6 +104,26 @@ def test_forward_mode_under_patch_is_pytorchs():
         torch.testing.assert_close(results(), expected, rtol=0, atol=0)
 
 
+def test_function_modes_see_the_calls_of_pytorch():
+    class Seen(torch.overrides.TorchFunctionMode):
+        def __init__(self):
+            self.seen = []
+
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            self.seen.append(function)
+            return function(*args, **(kwargs or {}))
+
+    x = torch.ones(4, 5)
+    with tt.patched():
+        for ours, dim in ((NN.softmax, 1), (torch.log_softmax, 0), (torch.Tensor.softmax, 1), (NN.dropout, 0.5)):
+            expected = _seeded(ours, x, dim)
+            torch.manual_seed(7)
+            with Seen() as mode:
+                given = ours(x, dim)
+            assert mode.seen == [ours]
+            assert_same_bits(given, expected)
+
+
 def test_results_lie_as_pytorchs(device):
     """So that a model's `.view` of them works."""
     x = torch.randn(2, 3, 4, 5, device=device).permute(0, 2, 3, 1).requires_grad_()
@@ -234,6 +254,18 @@ def test_override_holds_though_nobody_keeps_what_it_returns():
     gc.collect()
     assert made() is None
     assert not _seeded(NN.dropout, x).equal(expected)
+
+
+def test_override_twice_is_as_good_as_once():
+    x = torch.ones(100)
+    theirs, ours = _seeded(NN.dropout, x), _seeded(F.dropout, x)
+    for order in ((0, 1), (1, 0)):
+        both = tt.override(), tt.override()
+        both[order[0]].remove()
+        both[order[0]].remove()
+        assert_same_bits(_seeded(NN.dropout, x), ours)
+        both[order[1]].remove()
+        assert_same_bits(_seeded(NN.dropout, x), theirs)
 
 
 def _shapes():

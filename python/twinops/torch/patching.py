@@ -12,11 +12,14 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
+from torch.overrides import handle_torch_function
 
 from twinops.torch import functional, sharding
 from twinops.torch.amp import GradScaler
 
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_is_compiling = torch.compiler.is_compiling
+_function_modes = torch._C._len_torch_function_stack
 _originals = []  # (owner, name, what was there)
 
 LEFT_ALONE = (
@@ -106,7 +109,7 @@ def _is_foreign(x):
 def _is_ours(x, dtype):
     if not isinstance(x, torch.Tensor) or _is_foreign(x):
         return False
-    if not torch.compiler.is_compiling() and x.has_names():  # a compiled graph takes no names
+    if not _is_compiling() and x.has_names():  # a compiled graph takes no names
         return False
     if x.layout is not torch.strided or x.device.type not in ("cpu", "cuda", "meta"):
         return False
@@ -137,14 +140,17 @@ _SCRIPTED = {
 def _in_place_of(owner, original, ours):
     """Ours; PyTorch's for arguments that only PyTorch's has, such as `out`, tensors that twinops does not
     take, and while gradients are taken in forward mode."""
-    signature = inspect.signature(ours)
+    parameters = inspect.signature(ours).parameters.values()
+    known = {p.name for p in parameters}
+    by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
     @functools.wraps(original, assigned=("__name__", "__doc__"), updated=())
     def call(*args, **kwargs):
-        try:
-            given = signature.bind(*args, **kwargs).arguments
-        except TypeError:
+        if not _is_compiling() and _function_modes() > 0:  # such as torch.set_default_device: they see the call
+            return handle_torch_function(call, (), *args, **kwargs)
+        if len(args) > len(by_position) or not known.issuperset(kwargs):
             return original(*args, **kwargs)
+        given = {**dict(zip(by_position, args)), **kwargs}
         if forward_ad._current_level >= 0 or not _is_ours(given.get("input"), given.get("dtype")):
             return original(*args, **kwargs)
         return ours(*args, **kwargs)
