@@ -1,5 +1,7 @@
 #include "operators/bias_dropout_residual.hpp"
 
+#include "operators/call.hpp"
+
 namespace twinops {
 namespace {
 

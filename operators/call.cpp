@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "operators/describe.hpp"
 #include "operators/error.hpp"
 #include "operators/names.hpp"
 
@@ -64,7 +65,7 @@ void Call::refuse_type(const char* argument, DLDataType got) const {
   const std::string expected =
       allowed == same_type(other)
           ? std::string("expected the type of ") + info.beside + ", " + name(other)
-          : "expected " + allowed.describe() + ", as " + info.beside + " is " + name(other);
+          : "expected " + describe(allowed) + ", as " + info.beside + " is " + name(other);
   refuse(where(argument), expected + "; got " + describe(got));
 }
 

@@ -1,5 +1,6 @@
 #include "operators/check_finite_and_unscale.hpp"
 
+#include "operators/call.hpp"
 #include "operators/overlap.hpp"
 
 namespace twinops {

@@ -1,5 +1,7 @@
 #include "operators/dropout.hpp"
 
+#include "operators/call.hpp"
+
 namespace twinops {
 namespace {
 

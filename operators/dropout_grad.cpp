@@ -1,5 +1,7 @@
 #include "operators/dropout_grad.hpp"
 
+#include "operators/call.hpp"
+
 namespace twinops {
 namespace {
 

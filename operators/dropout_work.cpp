@@ -1,5 +1,7 @@
 #include "operators/dropout_work.hpp"
 
+#include "operators/call.hpp"
+#include "operators/describe.hpp"
 #include "operators/overlap.hpp"
 
 namespace twinops {

@@ -1,5 +1,8 @@
 #include "operators/mask_gradient.hpp"
 
+#include "operators/call.hpp"
+#include "operators/describe.hpp"
+
 namespace twinops {
 namespace {
 

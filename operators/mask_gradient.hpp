@@ -2,12 +2,12 @@
 // axes that it was broadcast over. docs/operators/softmax_grad.md.
 #pragma once
 
-#include <utility>
+#include <cstdint>
 
 #include "numerics/qualifiers.hpp"
-#include "operators/call.hpp"
 #include "operators/execution.hpp"
 #include "operators/layout.hpp"
+#include "operators/operator.hpp"
 
 namespace twinops {
 

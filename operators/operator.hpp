@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -10,6 +11,8 @@
 #include "operators/types.hpp"
 
 namespace twinops {
+
+class Call;  // operators/call.hpp
 
 struct ArgumentInfo {
   enum class Direction { input, output };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "operators/call.hpp"
 #include "operators/layout.hpp"
 #include "operators/names.hpp"
 

@@ -1,5 +1,7 @@
 #include "operators/philox_words.hpp"
 
+#include "operators/call.hpp"
+
 namespace twinops {
 namespace {
 

@@ -4,6 +4,9 @@
 #include <bit>
 #include <charconv>
 
+#include "operators/call.hpp"
+#include "operators/describe.hpp"
+
 namespace twinops {
 namespace {
 

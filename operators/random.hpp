@@ -3,9 +3,11 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 #include "numerics/random.hpp"
-#include "operators/call.hpp"
+#include "operators/operator.hpp"
+#include "operators/tensor.hpp"
 
 namespace twinops {
 

@@ -1,5 +1,6 @@
 #include "operators/random_fill.hpp"
 
+#include "operators/call.hpp"
 #include "operators/overlap.hpp"
 
 namespace twinops {

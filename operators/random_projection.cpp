@@ -1,5 +1,7 @@
 #include "operators/random_projection.hpp"
 
+#include "operators/call.hpp"
+#include "operators/describe.hpp"
 #include "operators/overlap.hpp"
 
 namespace twinops {

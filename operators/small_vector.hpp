@@ -2,11 +2,9 @@
 // call takes no memory from the heap for what it knows of each axis.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <memory>
+#include <cstring>
 #include <type_traits>
-#include <utility>
 
 namespace twinops {
 
@@ -17,34 +15,31 @@ class SmallVector {
  public:
   SmallVector() = default;
   explicit SmallVector(std::size_t n, const T& value = T()) { assign(n, value); }
-  SmallVector(const SmallVector& other) { *this = other; }
+  SmallVector(const SmallVector& other) { assign(other.begin(), other.end()); }
   SmallVector& operator=(const SmallVector& other) {
-    if (this == &other) return *this;
-    size_ = 0;
-    make_room(other.size_);
-    std::copy_n(other.data_, other.size_, data_);
-    size_ = other.size_;
+    if (this != &other) assign(other.begin(), other.end());
     return *this;
   }
+  ~SmallVector() { delete[] many_; }
 
   void assign(std::size_t n, const T& value) {
     const T copy = value;  // which may lie in here
     size_ = 0;
     make_room(n);
-    std::fill_n(data_, n, copy);
+    for (std::size_t i = 0; i < n; ++i) data_[i] = copy;
     size_ = n;
   }
   void assign(const T* first, const T* last) {  // not in here
     size_ = 0;
     make_room(static_cast<std::size_t>(last - first));
-    std::copy(first, last, data_);
+    move(data_, first, last);
     size_ = static_cast<std::size_t>(last - first);
   }
   void push_back(const T& value) { insert(size_, value); }
   void insert(std::size_t at, const T& value) {
     const T copy = value;
     if (size_ == room_) make_room(2 * room_);
-    std::copy_backward(data_ + at, data_ + size_, data_ + size_ + 1);
+    move(data_ + at + 1, data_ + at, data_ + size_);
     data_[at] = copy;
     ++size_;
   }
@@ -60,17 +55,21 @@ class SmallVector {
   const T* end() const { return data_ + size_; }
 
  private:
+  // To memory that may overlap. There may be nothing at all, at nullptr.
+  static void move(T* to, const T* first, const T* last) {
+    if (first != last) std::memmove(to, first, static_cast<std::size_t>(last - first) * sizeof(T));
+  }
   void make_room(std::size_t n) {
     if (n <= room_) return;
-    auto more = std::make_unique_for_overwrite<T[]>(n);
-    std::copy_n(data_, size_, more.get());
-    many_ = std::move(more);
-    data_ = many_.get();
+    T* const more = new T[n];
+    move(more, begin(), end());
+    delete[] many_;
+    many_ = data_ = more;
     room_ = n;
   }
 
   T few_[kFew];
-  std::unique_ptr<T[]> many_;
+  T* many_ = nullptr;  // its own, once they are more than a few
   T* data_ = few_;
   std::size_t size_ = 0, room_ = kFew;
 };

@@ -1,5 +1,6 @@
 #include "operators/softmax.hpp"
 
+#include "operators/call.hpp"
 #include "operators/overlap.hpp"
 
 namespace twinops {

@@ -1,5 +1,6 @@
 #include "operators/softmax_grad.hpp"
 
+#include "operators/call.hpp"
 #include "operators/overlap.hpp"
 
 namespace twinops {

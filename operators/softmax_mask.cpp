@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "operators/call.hpp"
+#include "operators/describe.hpp"
+
 namespace twinops {
 namespace {
 

@@ -1,5 +1,8 @@
 #include "operators/softmax_rows.hpp"
 
+#include "operators/call.hpp"
+#include "operators/describe.hpp"
+
 namespace twinops {
 
 int read_axis(const Call& call, int rank) {

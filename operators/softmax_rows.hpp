@@ -1,8 +1,13 @@
 // Tensors of one shape as rows along one axis: what the softmax family works on.
 #pragma once
 
-#include "operators/call.hpp"
+#include <array>
+#include <cstdint>
+#include <type_traits>
+
 #include "operators/layout.hpp"
+#include "operators/operator.hpp"
+#include "operators/tensor.hpp"
 
 namespace twinops {
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "numerics/qualifiers.hpp"
+#include "operators/describe.hpp"
 #include "operators/device_type.hpp"
 #include "operators/error.hpp"
 
@@ -22,7 +23,7 @@ constexpr std::size_t kAhead = 32;  // descriptions of a list that are on their 
 }
 [[noreturn, gnu::cold, gnu::noinline]] void refuse_type(TypeSet expected, DLDataType got) {
   throw Error(Status::invalid_argument,
-              "expected " + expected.describe() + "; got " + describe(got));
+              "expected " + describe(expected) + "; got " + describe(got));
 }
 [[noreturn, gnu::cold, gnu::noinline]] void refuse_device(int type) {
   throw Error(Status::invalid_argument,
@@ -148,9 +149,6 @@ Device read_device(DLDevice device) {
       refuse_device(type_of(device));
   }
 }
-std::string describe(Device device) {
-  return device.backend == Backend::cpu ? "cpu" : "cuda:" + std::to_string(device.index);
-}
 
 std::int64_t Tensor::stride(int axis) const {
   if (elements == 0) return 0;
@@ -158,13 +156,6 @@ std::int64_t Tensor::stride(int axis) const {
   std::int64_t s = 1;
   for (int i = rank - 1; i > axis; --i) s *= shape[i];
   return s;
-}
-
-std::string describe_shape(const Tensor& tensor) {
-  std::string text = "[";
-  for (int i = 0; i < tensor.rank; ++i)
-    text += (i != 0 ? ", " : "") + std::to_string(tensor.shape[i]);
-  return text + "]";
 }
 
 namespace {

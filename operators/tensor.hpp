@@ -2,9 +2,8 @@
 // strides.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
 
 #include "operators/small_vector.hpp"
 #include "operators/types.hpp"
@@ -22,7 +21,6 @@ struct Device {
 };
 // Pinned memory is the host's, managed memory its GPU's. Refuses what is neither's.
 Device read_device(DLDevice device);
-std::string describe(Device device);  // "cpu", "cuda:1"
 
 struct Tensor {
   void* data;  // byte_offset is already in it
@@ -43,7 +41,6 @@ inline bool same_shape(const Tensor& a, const Tensor& b) {
     if (a.shape[i] != b.shape[i]) return false;
   return true;
 }
-std::string describe_shape(const Tensor& tensor);  // "[3, 4]"
 
 // Along every axis: a tensor's own, and those of a row-major one of its shape. All 0 where there
 // are no elements: the products of such a shape need not fit 64 bits.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "operators/call.hpp"
+#include "operators/describe.hpp"
+
 namespace twinops {
 namespace {
 

@@ -5,11 +5,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "numerics/qualifiers.hpp"
-#include "operators/call.hpp"
 #include "operators/layout.hpp"
+#include "operators/operator.hpp"
+#include "operators/tensor.hpp"
 
 namespace twinops {
 

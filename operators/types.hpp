@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <type_traits>
 
 #include "dlpack/dlpack.h"
@@ -40,10 +39,6 @@ inline constexpr TypeRow kTypes[kTypeCount] = {
 constexpr const char* name(Type type) { return kTypes[static_cast<int>(type)].name; }
 constexpr std::size_t size_of(Type type) { return kTypes[static_cast<int>(type)].bits / 8u; }
 
-// "float16", "int32 (2 lanes)", "code 5, 16 bits": for messages, whatever the code.
-std::string describe(DLDataType type);
-// The shortest number that is this one, as "0.1" or "1e+300".
-std::string describe(double value);
 // False if the library has no such type. bool is DLPack's own code of 8 bits.
 inline bool from_dlpack(DLDataType type, Type& out) {
   for (int i = 0; i < kTypeCount; ++i) {
@@ -53,7 +48,10 @@ inline bool from_dlpack(DLDataType type, Type& out) {
   }
   return false;
 }
-DLDataType to_dlpack(Type type);
+inline DLDataType to_dlpack(Type type) {
+  const TypeRow& row = kTypes[static_cast<int>(type)];
+  return {row.code, row.bits, 1};
+}
 
 class TypeSet {
  public:
@@ -62,7 +60,6 @@ class TypeSet {
   constexpr bool operator==(const TypeSet&) const = default;
   constexpr bool has(Type type) const { return bits_ >> static_cast<unsigned>(type) & 1u; }
   constexpr void add(Type type) { bits_ |= 1u << static_cast<unsigned>(type); }
-  std::string describe() const;  // "float16, bfloat16"
 
  private:
   unsigned bits_;

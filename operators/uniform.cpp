@@ -1,5 +1,7 @@
 #include "operators/uniform.hpp"
 
+#include "operators/call.hpp"
+
 namespace twinops {
 namespace {
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "operators/call.hpp"
+#include "operators/describe.hpp"
 #include "operators/overlap.hpp"
 
 namespace twinops {

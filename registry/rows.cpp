@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "operators/describe.hpp"
 #include "operators/error.hpp"
 #include "operators/names.hpp"
 #include "registry/isa.hpp"

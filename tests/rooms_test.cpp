@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "twinops/twinops.h"
@@ -113,10 +114,12 @@ std::string wrong_inside(const std::string& path, const std::string& header) {
   return from + " may not know " + to;
 }
 
-// What is wrong with the includes of one file.
-Names violations(const std::string& path, const std::string& text) {
-  Names found;
-  const std::string room = path.substr(0, path.find('/'));
+struct Include {
+  std::string header;
+  bool quoted;
+};
+std::vector<Include> includes_of(const std::string& text) {
+  std::vector<Include> found;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const std::size_t hash = line.find_first_not_of(" \t");
@@ -126,9 +129,18 @@ Names violations(const std::string& path, const std::string& text) {
     const std::size_t open = line.find_first_of("\"<", word);
     if (open == std::string::npos) continue;
     const std::size_t close = line.find_first_of("\">", open + 1);
-    const std::string header = line.substr(open + 1, close - open - 1);
-    const auto bad = [&](const std::string& why) {
-      found.push_back(path + " includes " + header + ": " + why);
+    found.push_back({line.substr(open + 1, close - open - 1), line[open] == '"'});
+  }
+  return found;
+}
+
+// What is wrong with the includes of one file.
+Names violations(const std::string& path, const std::string& text) {
+  Names found;
+  const std::string room = path.substr(0, path.find('/'));
+  for (const auto& [header, quoted] : includes_of(text)) {
+    const auto bad = [&, &name = header](const std::string& why) {
+      found.push_back(path + " includes " + name + ": " + why);
     };
     const std::string first = header.substr(0, header.find('/'));
     if (header.find("..") != std::string::npos) bad("includes begin at the root");
@@ -139,7 +151,7 @@ Names violations(const std::string& path, const std::string& text) {
       else if (!lies_in(header, may->second))
         bad(room + " may not know it");
       if (const std::string why = wrong_inside(path, header); !why.empty()) bad(why);
-    } else if (line[open] == '"' && first != "dlpack" && room != "tests") {
+    } else if (quoted && first != "dlpack" && room != "tests") {
       bad("a quoted header lies in a room of ours");
     }
     for (const Outside& o : kOutside)
@@ -249,6 +261,32 @@ TEST(Rooms, TheCheckLeavesRightArrowsAlone) {
   EXPECT_EQ(violations("hosts/torch/a.cpp",
                        "#include <torch/extension.h>\n#include \"twinops/twinops.hpp\"\n"),
             Names{});
+}
+
+// Kernels' files are many, and compilers take as long for one of these headers as for a small
+// kernel. What makes words for messages has files of its own (operators/describe.hpp).
+TEST(Rooms, KernelsReadNoHeavyHeader) {
+  NEEDS_SOURCES;
+  const std::set<std::string> heavy = {"exception", "functional", "iostream", "memory",
+                                       "sstream",   "stdexcept",  "string",   "string_view"};
+  int files = 0;
+  for (const char* room : {"kernels_cpu", "kernels_cuda"})
+    for (const auto& entry : fs::recursive_directory_iterator(source_folder() / room)) {
+      const std::string path = fs::relative(entry.path(), source_folder()).generic_string();
+      if (!path.ends_with(".cpp") && !path.ends_with(".cu")) continue;
+      if (lies_in(path,
+                  {"kernels_cpu/runtime", "kernels_cuda/runtime", "kernels_cuda/common/launch.cu"}))
+        continue;
+      ++files;
+      Names read_files = {path};
+      for (std::size_t i = 0; i < read_files.size(); ++i)
+        for (const auto& [header, quoted] : includes_of(read(source_folder() / read_files[i]))) {
+          EXPECT_EQ(heavy.count(header), 0u)
+              << path << " reads <" << header << "> in " << read_files[i];
+          if (quoted && !lies_in(header, read_files)) read_files.push_back(header);
+        }
+    }
+  EXPECT_GT(files, 40) << "few files were looked at";
 }
 
 // What the emulator has a part of its own for (tests/emulator), the kernels say in one place each.

@@ -131,6 +131,12 @@ __device__ __forceinline__ int cluster_of_grid() {
   return cluster;
 }
 
+// Where what lies at `place` in this block's shared memory lies in another block of the cluster.
+template <class T>
+__device__ __forceinline__ T* in_block_of_cluster(T* place, int block) {
+  return static_cast<T*>(__cluster_map_shared_rank(place, static_cast<unsigned>(block)));
+}
+
 // A cluster's barrier, and its two halves. The relaxed ones do not wait for what the threads have
 // stored in global memory.
 __device__ __forceinline__ void cluster_sync() {

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "kernels_cuda/common/launch.cuh"
-#include "kernels_cuda/runtime/device.hpp"
+#include "kernels_cuda/runtime/architecture.hpp"
 #include "numerics/fold.hpp"
 #include "operators/bias_dropout_residual_grad.hpp"
 #include "operators/execution.hpp"
@@ -107,7 +107,7 @@ void launch_tree_sums(const ColumnSums& s, std::int64_t chunks, const void* part
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
-  config.numAttrs = cuda_code(execution.device.index).architecture >= 90 ? 1 : 0;
+  config.numAttrs = code_architecture(execution.device.index) >= 90 ? 1 : 0;
   check(cudaLaunchKernelEx(&config, tree_sums_kernel<T>, static_cast<const compute_t<T>*>(partial),
                            static_cast<T*>(s.sums), chunks, s.columns),
         "launch of column sums");

@@ -10,7 +10,7 @@
 #include "kernels_cuda/rows/cluster_scope.cuh"
 #include "kernels_cuda/rows/lane_io.cuh"
 #include "kernels_cuda/rows/tile_scheduler.cuh"
-#include "kernels_cuda/runtime/device.hpp"
+#include "kernels_cuda/runtime/architecture.hpp"
 #include "operators/softmax_rows.hpp"
 
 namespace twinops {
@@ -23,7 +23,7 @@ inline constexpr int kRowWarps = row_warps(sizeof(F));
 static_assert(ClusterScope<float, float>::kMostChunks >= kMostBlocksOfRow * 2 * kRowWarps<float>);
 
 // Whether kernels have clusters, and mbarriers that count bytes.
-inline bool has_clusters(int device) { return cuda_code(device).architecture >= 90; }
+inline bool has_clusters(int device) { return code_architecture(device) >= 90; }
 
 // Blocks of the largest cluster that a device launches. More than the portable eight have only the
 // GPUs of data centers, of compute capability 9.0 and 10.x.

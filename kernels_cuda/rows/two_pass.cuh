@@ -1,8 +1,6 @@
 // Rows of any length: how a cluster divides their chunks, and what its blocks do together.
 #pragma once
 
-#include <cooperative_groups.h>
-
 #include "kernels_cuda/rows/plan.cuh"
 
 namespace twinops {
@@ -28,7 +26,7 @@ __device__ __forceinline__ void publish_part(Part* place, Part part, int blocks)
   const int lane = threadIdx.x % kWarp;
 #if __CUDA_ARCH__ >= 900
   if (blocks > 1) {
-    if (lane < blocks) *cooperative_groups::this_cluster().map_shared_rank(place, lane) = part;
+    if (lane < blocks) *in_block_of_cluster(place, lane) = part;
     return;
   }
 #endif

@@ -1,5 +1,10 @@
+#include <memory>
+#include <string>
+
 #include "kernels_cuda/common/launch.cuh"
+#include "kernels_cuda/runtime/architecture.hpp"
 #include "kernels_cuda/runtime/device.hpp"
+#include "operators/error.hpp"
 #include "operators/made_once.hpp"
 
 namespace twinops {
@@ -67,6 +72,8 @@ const CudaCode& cuda_code(int device) {
   const KeptCode& codes = kept.get([] { return KeptCode(cuda_probe().devices.size()); });
   return codes.of[static_cast<std::size_t>(device)].get([&] { return probe_code(device); });
 }
+
+int code_architecture(int device) { return cuda_code(device).architecture; }
 
 void* cuda_allocate(int device, std::size_t bytes) {
   const CurrentDevice current(device);

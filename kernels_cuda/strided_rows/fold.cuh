@@ -2,8 +2,6 @@
 // chunks, in one block or in a cluster.
 #pragma once
 
-#include <cooperative_groups.h>
-
 #include "kernels_cuda/rows/fold.cuh"
 #include "kernels_cuda/strided_rows/lanes.cuh"
 
@@ -110,8 +108,7 @@ __device__ __forceinline__ void send_strided(const StridedPlan& plan, Part* plac
 #if __CUDA_ARCH__ >= 900
   if (plan.blocks > 1) {
 #pragma unroll 1
-    for (int block = 0; block < plan.blocks; ++block)
-      *cooperative_groups::this_cluster().map_shared_rank(place, block) = part;
+    for (int block = 0; block < plan.blocks; ++block) *in_block_of_cluster(place, block) = part;
     return;
   }
 #endif

@@ -1,4 +1,4 @@
-// Grids and clusters, as far as kernels_cuda/ asks for them.
+// A grid whose blocks are all resident, as far as kernels_cuda/ asks for it.
 #pragma once
 
 #include "tests/emulator/block.hpp"
@@ -20,14 +20,5 @@ struct grid_group {
   void sync() const { barrier_wait(barrier_arrive()); }
 };
 inline grid_group this_grid() { return {}; }
-
-struct cluster_group {
-  template <class T>
-  T* map_shared_rank(T* place, int rank) const {
-    return static_cast<T*>(twinops::emulator::Block::now().in_block(static_cast<void*>(place),
-                                                                    static_cast<unsigned>(rank)));
-  }
-};
-inline cluster_group this_cluster() { return {}; }
 
 }  // namespace cooperative_groups

@@ -145,7 +145,7 @@ __global__ void cluster_kernel(int* sums, int blocks) {
   const int lane = static_cast<int>(threadIdx.x), rank = static_cast<int>(blockIdx.x) % blocks;
   if (lane < blocks) {
     send_to_block(sent + rank, &arrived, lane, rank + 1);
-    *cooperative_groups::this_cluster().map_shared_rank(stored + rank, lane) = 100 * (rank + 1);
+    *in_block_of_cluster(stored + rank, lane) = 100 * (rank + 1);
   }
   if (threadIdx.x == 0) expect_bytes(shared_address(&arrived), blocks * 4);
   wait_for_phase(shared_address(&arrived), 0);
@@ -276,7 +276,7 @@ __global__ void beyond_kernel() {
 }
 __global__ void outside_kernel() {
   TWINOPS_DYNAMIC_SHARED(memory);
-  cooperative_groups::this_cluster().map_shared_rank(memory + 16, 1);
+  in_block_of_cluster(memory + 16, 1);
 }
 TEST(EmulatorDeathTest, EndsWhatHasNoMeaning) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

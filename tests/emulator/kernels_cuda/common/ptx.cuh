@@ -77,6 +77,10 @@ inline int block_of_cluster() { return static_cast<int>(block_now().rank()); }
 inline int cluster_of_grid() {
   return static_cast<int>(blockIdx.x / block_now().company().shared.size());
 }
+template <class T>
+inline T* in_block_of_cluster(T* place, int block) {
+  return static_cast<T*>(block_now().in_block(place, static_cast<unsigned>(block)));
+}
 inline void cluster_arrive_relaxed() { block_now().arrive(); }
 inline void cluster_wait() { block_now().wait(); }
 inline void cluster_sync() {

@@ -1,15 +1,10 @@
-#include "operators/types.hpp"
+#include "operators/describe.hpp"
 
 #include <charconv>
 
 #include "operators/names.hpp"
 
 namespace twinops {
-DLDataType to_dlpack(Type type) {
-  const TypeRow& row = kTypes[static_cast<int>(type)];
-  return {row.code, row.bits, 1};
-}
-
 namespace {
 
 // What others call a type of this code; nullptr if they have none that its bits complete.
@@ -33,6 +28,10 @@ const char* word_of(std::uint8_t code) {
 
 }  // namespace
 
+std::string describe(Device device) {
+  return device.backend == Backend::cpu ? "cpu" : "cuda:" + std::to_string(device.index);
+}
+
 std::string describe(DLDataType type) {
   const std::uint16_t lanes = type.lanes;
   type.lanes = 1;
@@ -49,16 +48,23 @@ std::string describe(DLDataType type) {
   return text;
 }
 
+std::string describe(TypeSet types) {
+  std::string text;
+  for (int i = 0; i < kTypeCount; ++i)
+    if (types.has(static_cast<Type>(i))) add_name(text, kTypes[i].name);
+  return text;
+}
+
 std::string describe(double value) {
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
 }
 
-std::string TypeSet::describe() const {
-  std::string text;
-  for (int i = 0; i < kTypeCount; ++i)
-    if (has(static_cast<Type>(i))) add_name(text, kTypes[i].name);
-  return text;
+std::string describe_shape(const Tensor& tensor) {
+  std::string text = "[";
+  for (int i = 0; i < tensor.rank; ++i)
+    text += (i != 0 ? ", " : "") + std::to_string(tensor.shape[i]);
+  return text + "]";
 }
 
 }  // namespace twinops
