@@ -102,6 +102,9 @@ def test_forward_mode_under_patch_is_pytorchs():
     expected = results()
     with tt.patched():
         torch.testing.assert_close(results(), expected, rtol=0, atol=0)
+        for backend in ("eager", "aot_eager"):  # whose graphs call PyTorch's functions by their names
+            compiled = torch.compile(lambda x: torch.func.jvp(f, (x,), (x,)), backend=backend)
+            torch.testing.assert_close(compiled(x), expected[1])
 
 
 def test_function_modes_see_the_calls_of_pytorch():

@@ -9,6 +9,7 @@ import sys
 from typing import NamedTuple, Optional
 
 import torch
+from torch._C._functorch import TransformType, get_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
@@ -19,6 +20,7 @@ from twinops.torch.amp import GradScaler
 
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _is_compiling = torch.compiler.is_compiling
+_is_transformed = torch._C._are_functorch_transforms_active
 _function_modes = torch._C._len_torch_function_stack
 _originals = []  # (owner, name, what was there)
 
@@ -116,6 +118,15 @@ def _is_ours(x, dtype):
     return (x.dtype if dtype is None else dtype) in _TYPES and not x.is_nested
 
 
+def _is_forward_mode():
+    """Whether forward-mode gradients are taken. A compiled graph takes them without telling forward_ad."""
+    if forward_ad._current_level >= 0:
+        return True
+    if torch.compiler.is_dynamo_compiling() or not _is_transformed():
+        return False
+    return any(i.key() == TransformType.Jvp for i in get_interpreter_stack())
+
+
 # torch.jit.script, which takes nothing of twinops, compiles PyTorch's own in the place of ours. Of those that
 # are not written in Python it is told by these.
 def _scripted_softmax(input: torch.Tensor, dim: int, dtype: Optional[int] = None):
@@ -151,7 +162,7 @@ def _in_place_of(owner, original, ours):
         if len(args) > len(by_position) or not known.issuperset(kwargs):
             return original(*args, **kwargs)
         given = {**dict(zip(by_position, args)), **kwargs}
-        if forward_ad._current_level >= 0 or not _is_ours(given.get("input"), given.get("dtype")):
+        if _is_forward_mode() or not _is_ours(given.get("input"), given.get("dtype")):
             return original(*args, **kwargs)
         return ours(*args, **kwargs)
 
