@@ -10,6 +10,7 @@ import weakref
 
 import pytest
 import torch
+import torch._dynamo
 from core import assert_same_bits
 from torch import nn
 
@@ -334,6 +335,26 @@ def test_override_under_compile(device):
     with tt.override():
         compiled = torch.compile(lambda x: torch.softmax(x, -1), backend="eager", fullgraph=True)
         assert_same_bits(compiled(x), F.softmax(x, -1))
+
+
+def test_kernels_of_override_are_not_compiled(monkeypatch):
+    """Behind a graph break that leaves a model to Python, frames are compiled wherever they are called from."""
+    warned = []
+    monkeypatch.setattr(torch._dynamo.utils, "warn_once", lambda message, *_: warned.append(message))
+    model = nn.Sequential(nn.Softmax(-1), nn.Dropout(0.3), nn.LogSoftmax(-1))
+
+    def broken(x):
+        try:
+            torch._dynamo.graph_break()
+            return model(x)
+        finally:
+            pass
+
+    x = torch.randn(4, 8)
+    torch._dynamo.reset()
+    with tt.override():
+        assert_same_bits(_seeded(torch.compile(broken, backend="eager"), x), _seeded(model, x))
+    assert not [m for m in warned if "twinops" in m]
 
 
 def test_graphs_that_are_made_after_override(device):

@@ -95,6 +95,11 @@ _in_force = set()  # of Override: the first puts the kernels in, the last that i
 _library = None
 
 
+def _uncompiled(kernel):
+    """Where torch.compile leaves a part of a model to Python, it would compile a kernel that is called there."""
+    return torch.compiler.disable(kernel, reason="a kernel of twinops")
+
+
 def _put_in():
     global _library
     _library = torch.library.Library("aten", "IMPL")
@@ -102,9 +107,9 @@ def _put_in():
         warnings.simplefilter("ignore")  # that a kernel is replaced is what is wanted
         for name, kernel in _KERNELS.items():
             for key in ("CPU", "CUDA"):
-                _library.impl(name, kernel, key)
+                _library.impl(name, _uncompiled(kernel), key)
         for key in ("CPU", "AutogradCPU"):
-            _library.impl("dropout", _dropout, key)
+            _library.impl("dropout", _uncompiled(_dropout), key)
     _forget_choices()
 
 
