@@ -34,6 +34,7 @@ def test_names_are_put_in_and_taken_out():
     assert torch.amp.GradScaler is tt.GradScaler and NN.softmax is not before[0]
     tt.unpatch()
     assert before == (NN.softmax, NN.dropout, torch.softmax, torch.Tensor.softmax, torch.amp.GradScaler)
+    assert "softmax" not in vars(torch.Tensor)  # it is of the base class
 
 
 def test_functions_imported_before_are_told():

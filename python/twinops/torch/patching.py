@@ -207,7 +207,10 @@ def unpatch():
     """Takes them out again: every name is what it was before patch()."""
     while _originals:
         owner, name, original = _originals.pop()
-        setattr(owner, name, original)
+        if owner is torch.Tensor:  # which has it of its base class
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
 
 
 @contextlib.contextmanager
