@@ -8,8 +8,8 @@
 
 namespace twinops {
 
-// Throws Error(device_error) or Error(out_of_memory): `what` did not succeed. The words are made in
-// launch.cu, so that no kernel's file needs <string>, which takes nvcc 0.8 s.
+// Throws Error(device_error) or Error(out_of_memory): `what` did not succeed. The message is made
+// in launch.cu, so that no kernel's file includes <string>.
 [[noreturn]] void throw_error(cudaError_t status, const char* what);
 inline void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw_error(status, what);

@@ -131,7 +131,7 @@ __device__ __forceinline__ int cluster_of_grid() {
   return cluster;
 }
 
-// Where what lies at `place` in this block's shared memory lies in another block of the cluster.
+// The address in the shared memory of another block of the cluster that is `place` in this block's.
 template <class T>
 __device__ __forceinline__ T* in_block_of_cluster(T* place, int block) {
   return static_cast<T*>(__cluster_map_shared_rank(place, static_cast<unsigned>(block)));

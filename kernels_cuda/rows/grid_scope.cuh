@@ -7,7 +7,7 @@
 // joins those of the row before (docs/lab/softmax-grid-kernel.md#the-warp-that-receives).
 #pragma once
 
-#define _CG_LIMIT_INCLUDED_DEPENDENCIES  // without libcu++, which takes 4 s of every compilation
+#define _CG_LIMIT_INCLUDED_DEPENDENCIES  // docs/lab/softmax-kernel-budget.md#compile-time
 #include <cooperative_groups.h>
 
 #include "kernels_cuda/rows/flagged_word.cuh"

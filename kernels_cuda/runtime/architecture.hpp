@@ -1,4 +1,4 @@
-// What a launch asks of a device. All else is in device.hpp, and is for people to read.
+// What launches ask of this build's code for a device. device.hpp has all of it, with <string>.
 #pragma once
 
 namespace twinops {

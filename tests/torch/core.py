@@ -64,8 +64,8 @@ def assert_same_bits(a, b):
 def seeded(f):
     """f, whose random calls draw the same at every call."""
 
-    def call(*args):
+    def call(*args, **kwargs):
         torch.manual_seed(7)
-        return f(*args)
+        return f(*args, **kwargs)
 
     return call

@@ -49,7 +49,7 @@ def _everything(x, bias):
 
 
 def _assert_close(given, expected):
-    """A compiler adds up in another order; what is added here reaches 5."""
+    """For gradients that a compiler adds up in another order, of numbers up to 5."""
     torch.testing.assert_close(given, expected, rtol=2e-5, atol=2e-5)
 
 

@@ -11,18 +11,13 @@ import weakref
 import pytest
 import torch
 import torch._dynamo
-from core import assert_same_bits
+from core import assert_same_bits, seeded
 from torch import nn
 
 import twinops.torch as tt
 from twinops.torch import functional as F
 
 NN = torch.nn.functional
-
-
-def _seeded(f, *args):
-    torch.manual_seed(7)
-    return f(*args)
 
 
 def test_names_are_put_in_and_taken_out():
@@ -61,8 +56,8 @@ def test_functions_imported_before_are_told():
 def test_patched_names_compute_by_twinops(name, call, ours, device):
     x = torch.randn(4, 5, 6, device=device)
     with tt.patched():
-        given = _seeded(call, x)
-    assert_same_bits(given, _seeded(ours, x))
+        given = seeded(call)(x)
+    assert_same_bits(given, seeded(ours)(x))
 
 
 def test_a_module_made_under_patch_is_pickled():
@@ -121,7 +116,7 @@ def test_function_modes_see_the_calls_of_pytorch():
     x = torch.ones(4, 5)
     with tt.patched():
         for ours, dim in ((NN.softmax, 1), (torch.log_softmax, 0), (torch.Tensor.softmax, 1), (NN.dropout, 0.5)):
-            expected = _seeded(ours, x, dim)
+            expected = seeded(ours)(x, dim)
             torch.manual_seed(7)
             with Seen() as mode:
                 given = ours(x, dim)
@@ -167,9 +162,9 @@ def test_scripts_under_patch_are_pytorchs():
     with tt.patched():
         for f in (attention, nn.Dropout(), nn.Softmax(-1)):
             scripted = torch.jit.script(f)
-            given = _seeded(scripted, x)
+            given = seeded(scripted)(x)
             tt.unpatch()
-            assert_same_bits(given, _seeded(f, x))
+            assert_same_bits(given, seeded(f)(x))
             tt.patch()
 
 
@@ -217,11 +212,11 @@ def test_a_transformer_of_pytorchs_computes_by_twinops(device):
         return torch.autograd.grad(weights.square().sum() + y.sum(), layer.linear1.weight)[0]
 
     with tt.patched(), torch.profiler.profile() as profile:
-        given = _seeded(step)
+        given = seeded(step)()
     names = {e.key.replace("::_", "::") for e in profile.key_averages()}
     assert {"twinops::softmax", "twinops::dropout", "twinops::dropout_grad"} <= names
     with tt.patched():
-        assert_same_bits(_seeded(step), given)
+        assert_same_bits(seeded(step)(), given)
 
 
 # ---- override ----------------------------------------------------------------------------------------
@@ -237,10 +232,10 @@ def test_atens_kernels_are_replaced_and_put_back(device):
         g = torch.randn_like(y)
         (dx,) = torch.autograd.grad(y, x, g)
         assert_same_bits(dx, torch.autograd.grad(F.softmax(x, -1), x, g)[0])
-        z = _seeded(NN.dropout, x, 0.3)
-        assert_same_bits(z, _seeded(F.dropout, x, 0.3))
+        z = seeded(NN.dropout)(x, 0.3)
+        assert_same_bits(z, seeded(F.dropout)(x, 0.3))
         (dx,) = torch.autograd.grad(z, x, g)
-        assert_same_bits(dx, torch.autograd.grad(_seeded(F.dropout, x, 0.3), x, g)[0])
+        assert_same_bits(dx, torch.autograd.grad(seeded(F.dropout)(x, 0.3), x, g)[0])
         entropy = NN.cross_entropy(x, torch.arange(7, device=device))
         expected = NN.nll_loss(F.log_softmax(x, 1), torch.arange(7, device=device))
         assert_same_bits(entropy, expected)
@@ -249,28 +244,28 @@ def test_atens_kernels_are_replaced_and_put_back(device):
 
 def test_override_holds_though_nobody_keeps_what_it_returns():
     x = torch.ones(100)
-    expected = _seeded(F.dropout, x)
+    expected = seeded(F.dropout)(x)
     made = weakref.ref(tt.override())
     try:
         gc.collect()
-        assert_same_bits(_seeded(NN.dropout, x), expected)
+        assert_same_bits(seeded(NN.dropout)(x), expected)
     finally:
         made().remove()
     gc.collect()
     assert made() is None
-    assert not _seeded(NN.dropout, x).equal(expected)
+    assert not seeded(NN.dropout)(x).equal(expected)
 
 
 def test_override_twice_is_as_good_as_once():
     x = torch.ones(100)
-    theirs, ours = _seeded(NN.dropout, x), _seeded(F.dropout, x)
+    theirs, ours = seeded(NN.dropout)(x), seeded(F.dropout)(x)
     for order in ((0, 1), (1, 0)):
         both = tt.override(), tt.override()
         both[order[0]].remove()
         both[order[0]].remove()
-        assert_same_bits(_seeded(NN.dropout, x), ours)
+        assert_same_bits(seeded(NN.dropout)(x), ours)
         both[order[1]].remove()
-        assert_same_bits(_seeded(NN.dropout, x), theirs)
+        assert_same_bits(seeded(NN.dropout)(x), theirs)
 
 
 def _shapes():
@@ -354,7 +349,7 @@ def test_kernels_of_override_are_not_compiled(monkeypatch):
     x = torch.randn(4, 8)
     torch._dynamo.reset()
     with tt.override():
-        assert_same_bits(_seeded(torch.compile(broken, backend="eager"), x), _seeded(model, x))
+        assert_same_bits(seeded(torch.compile(broken, backend="eager"))(x), seeded(model)(x))
     assert not [m for m in warned if "twinops" in m]
 
 
@@ -367,7 +362,7 @@ def test_graphs_that_are_made_after_override(device):
 
     def results(f):
         torch._dynamo.reset()
-        y = _seeded(f, x)
+        y = seeded(f)(x)
         return y, torch.autograd.grad(y.square().sum(), x)[0]
 
     def compiled(f):
@@ -376,7 +371,7 @@ def test_graphs_that_are_made_after_override(device):
     torch.ops.aten.dropout.default._dispatch_cache.clear()  # as in a process where nothing was compiled yet
     with tt.override():
         given = results(compiled(lambda x: NN.dropout(x, 0.3)))
-        assert_same_bits(given[0], _seeded(F.dropout, x, 0.3))
+        assert_same_bits(given[0], seeded(F.dropout)(x, 0.3))
     for f in (lambda x: NN.dropout(x, 0.3), attention):
         for a, b in zip(results(compiled(f)), results(f), strict=True):
             torch.testing.assert_close(a, b)

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from core import assert_same_bits
+from core import assert_same_bits, seeded
 
 import twinops.torch as tt
 from twinops.torch import functional as F
@@ -50,19 +50,14 @@ def _run(body, world):
                     raise
 
 
-def _seeded(f, *args, **kwargs):
-    torch.manual_seed(7)
-    return f(*args, **kwargs)
-
-
 def _parts(rank, world, device):
     """Plain sharded code: global_shape and start."""
     whole = torch.randn(8, 12, 6)
-    expected = _seeded(F.dropout, whole, 0.3)
+    expected = seeded(F.dropout)(whole, 0.3)
     size = 12 // world
     part = slice(rank * size, (rank + 1) * size)
     mine = whole[:, part].to(device)
-    given = _seeded(F.dropout, mine, 0.3, global_shape=whole.shape, start=(0, rank * size, 0))
+    given = seeded(F.dropout)(mine, 0.3, global_shape=whole.shape, start=(0, rank * size, 0))
     assert_same_bits(given.cpu(), expected[:, part])
 
 
@@ -89,13 +84,13 @@ def _dtensors(rank, world, device):
     ]
     for case in cases:
         one, b = whole.clone().requires_grad_(), bias.clone().requires_grad_()
-        expected = _seeded(case, one, b)
+        expected = seeded(case)(one, b)
         g = torch.randn_like(expected)
         expected.backward(g)
         for placement in placements:
             x = distribute_tensor(whole.to(device), mesh, placement).requires_grad_()
             d = distribute_tensor(bias.to(device), mesh, [Replicate()] * mesh.ndim).requires_grad_()
-            y = _seeded(case, x, d)
+            y = seeded(case)(x, d)
             assert y.shape == expected.shape
             assert_same_bits(y.full_tensor().cpu(), expected)
             y.backward(distribute_tensor(g.to(device), mesh, y.placements))
@@ -104,7 +99,7 @@ def _dtensors(rank, world, device):
                 torch.testing.assert_close(d.grad.full_tensor().cpu(), b.grad)
     local = torch.full((4, 4), 1.0, device=device)
     pending = DTensor.from_local(local, mesh, [Partial()] * mesh.ndim)
-    assert set(_seeded(F.dropout, pending, 0.5).full_tensor().unique().tolist()) <= {0.0, 2.0 * world}
+    assert set(seeded(F.dropout)(pending, 0.5).full_tensor().unique().tolist()) <= {0.0, 2.0 * world}
     for refused in (lambda: F.softmax(x, -1, mask=whole), lambda: F.bitmask_dropout(x)):
         with pytest.raises(NotImplementedError, match="to_local()"):
             refused()
@@ -182,7 +177,7 @@ def test_a_bias_gradient_cut_at_powers_of_two_chunks_has_the_same_bits(parts, ro
         bias = torch.zeros(24, requires_grad=True)
         x = torch.zeros_like(dy)
         shard = dict(global_shape=(rows, 24), start=(start, 0))
-        _seeded(F.bias_dropout_residual, x, bias, x, 0.25, **shard).backward(dy)
+        seeded(F.bias_dropout_residual)(x, bias, x, 0.25, **shard).backward(dy)
         return bias.grad
 
     size = rows // parts
