@@ -2,16 +2,18 @@
 memory of a step.
 
 usage: python benchmarks/torch_bert.py [--layers 24] [--hidden 1024] [--heads 16] [--shapes 16x512,8x1024]
-           [--steps 8] [--no-compile | --cuda-graphs]
+           [--steps 8] [--no-compile | --cuda-graphs | --override]
 
 bfloat16, random weights, dropout 0.1. Attention is written out (scores, softmax, dropout, product) or
 scaled_dot_product_attention with its own dropout; each in eager mode, and then under torch.compile, or
-with --cuda-graphs as one graph of mode="reduce-overhead" alone (six layers take minutes to compile). The
+with --cuda-graphs as one graph of mode="reduce-overhead" alone (six layers take minutes to compile). With
+--override the blocks are PyTorch's for both, in eager mode, and twinops' column is under override(). The
 variants take turns, a step each, and the median step of each counts. Without a GPU it runs on the CPU,
 which shows that it runs and measures no memory.
 """
 
 import argparse
+import contextlib
 import statistics
 import time
 
@@ -106,13 +108,16 @@ def compare(options, shape, written_out, compiled):
     """([PyTorch's, twinops' median step], [their peaks])."""
     torch._dynamo.reset()
     x = torch.randn(*shape, options.hidden, device=options.device, dtype=torch.bfloat16)
-    models = [model_of(options, ours, written_out, compiled) for ours in (False, True)]
+    own_blocks = not options.override
+    models = [model_of(options, ours, written_out, compiled) for ours in (False, own_blocks)]
+    around = [contextlib.nullcontext, tt.override if options.override else contextlib.nullcontext]
     other = sum(p.nbytes for p in models[0].parameters()) / 2**30  # the model that waits
     times, peaks = [[], []], [0.0, 0.0]
     first = 4 if options.cuda_graphs else 2  # a CUDA graph is recorded in the second step
     for i in range(options.steps + first):
         for kind in (0, 1):
-            elapsed, peak = step(models[kind], x, options.device)
+            with around[kind]():
+                elapsed, peak = step(models[kind], x, options.device)
             if i >= first:
                 times[kind].append(elapsed)
                 peaks[kind] = max(0.0, peak - other)
@@ -126,6 +131,7 @@ def main():
     parser.add_argument("--shapes", default="16x512,8x1024", help="batch x length")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--cuda-graphs", action="store_true")
+    parser.add_argument("--override", action="store_true")
     options = parser.parse_args()
     options.device = "cuda" if torch.cuda.is_available() else "cpu"
     name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
@@ -133,7 +139,7 @@ def main():
     print(f"PyTorch {torch.__version__}, {name}; {options.layers} layers of {options.hidden}, bfloat16")
     print(f"{'':44}{'PyTorch':>18}{'twinops':>18}{'time':>7}{'memory':>8}")
     shapes = [tuple(map(int, shape.split("x"))) for shape in options.shapes.split(",")]
-    modes = (False,) if options.no_compile else (True,) if options.cuda_graphs else (False, True)
+    modes = (False,) if options.no_compile or options.override else (True,) if options.cuda_graphs else (False, True)
     for compiled in modes:
         for written_out in (True, False):
             for shape in shapes:

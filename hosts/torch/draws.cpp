@@ -1,24 +1,37 @@
-// The operators by which a compiled graph draws seeds: their schemas, and what each is for, are in
-// python/twinops/torch/_random.py.
-#include <torch/csrc/stable/library.h>
+// Draws; and the operators by which a compiled graph draws seeds, whose schemas, and what each is
+// for, are in python/twinops/torch/_random.py.
+#include "hosts/torch/draws.hpp"
 
-#include "hosts/torch/tensors.hpp"
+#include <dlfcn.h>
+#include <torch/csrc/stable/library.h>
 
 namespace twinops::torch_host {
 namespace {
 
-AtenTensorHandle number_of_the_cpu() {
-  AtenTensorHandle made = nullptr;
-  check(aoti_torch_empty_strided(0, nullptr, nullptr, aoti_torch_dtype_int64(),
-                                 aoti_torch_device_type_cpu(), 0, &made),
-        "a new tensor");
-  return made;
+constexpr DLDevice kHost{kDLCPU, 0};
+
+AtenTensorHandle number_on(DLDevice device) {
+  DLTensor like{};
+  like.device = device;
+  return empty(like, {}, {kDLInt, 64, 1});
+}
+
+// PyTorch's libraries need not have this function, but the driver has it wherever there is a GPU.
+bool is_capturing(void* stream) {
+  using Function = int (*)(void*, int*);
+  static const auto function = [] {
+    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    return driver == nullptr ? nullptr
+                             : reinterpret_cast<Function>(dlsym(driver, "cuStreamIsCapturing"));
+  }();
+  int status = 0;
+  return function != nullptr && function(stream, &status) == 0 && status != 0;
 }
 
 // first_place() -> Tensor: a number of the CPU's, 0.
 void first_place(StableIValue* stack, uint64_t, uint64_t) {
   Handles handles;
-  const AtenTensorHandle made = handles.keep(number_of_the_cpu());
+  const AtenTensorHandle made = handles.keep(number_on(kHost));
   void* data = nullptr;
   check(aoti_torch_get_data_ptr(made, &data), "a tensor's memory");
   *static_cast<int64_t*>(data) = 0;
@@ -36,9 +49,7 @@ void place_of(StableIValue* stack, uint64_t arguments, uint64_t results) {
 void draw_seed(StableIValue* stack, uint64_t, uint64_t) {
   Handles handles;
   handles.keep(reinterpret_cast<AtenTensorHandle>(stack[0]));
-  StableIValue call[] = {reinterpret_cast<StableIValue>(number_of_the_cpu()), 0};  // no generator
-  check(torch_call_dispatcher("aten::random_", "", call, TORCH_ABI_VERSION), "a random number");
-  stack[0] = call[0];
+  stack[0] = reinterpret_cast<StableIValue>(draw(kHost));
 }
 
 // seed_on(Tensor seed, int device) -> Tensor: a number of the CPU's on a CUDA device, without
@@ -55,6 +66,17 @@ void seed_on(StableIValue* stack, uint64_t, uint64_t) {
 }
 
 }  // namespace
+
+AtenTensorHandle draw(DLDevice device) {
+  StableIValue call[] = {reinterpret_cast<StableIValue>(number_on(device)), 0};  // no generator
+  check(torch_call_dispatcher("aten::random_", "", call, TORCH_ABI_VERSION), "a random number");
+  return reinterpret_cast<AtenTensorHandle>(call[0]);
+}
+
+DLDevice drawing_device(DLDevice device) {
+  return device.device_type != kDLCPU && is_capturing(current_stream(device)) ? device : kHost;
+}
+
 }  // namespace twinops::torch_host
 
 STABLE_TORCH_LIBRARY_IMPL(twinops, CompositeExplicitAutograd, library) {

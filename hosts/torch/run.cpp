@@ -232,7 +232,7 @@ class Call {
     }
     // A mask of bytes lies in the order of the elements, whatever the order of `like` in memory.
     if (r.shape == Result::Shape::dense || (r.is_optional() && type.bits == 8))
-      return empty(view, std::vector<int64_t>(view.shape, view.shape + view.ndim), type);
+      return empty_dense(view, type);
     if (r.shape == Result::Shape::like) return empty_like(like.handle, view, type);
     if (view.ndim == 0)
       throw std::runtime_error(std::string(s_.info->name) + ": " + s_.operands[r.like].name +

@@ -37,15 +37,6 @@ const std::vector<TypePair>& types() {
 
 bool equal(DLDataType a, DLDataType b) { return a.code == b.code && a.bits == b.bits; }
 
-DLDataType to_dlpack(int32_t type) {
-  for (const TypePair& pair : types())
-    if (pair.torch == type) return pair.dlpack;
-  throw std::runtime_error(
-      "twinops has no tensors of this type: expected float16, bfloat16, float32, float64, bool or "
-      "an "
-      "integer");
-}
-
 int32_t to_torch(DLDataType type) {
   if (type.code == kDLUInt && type.bits > 8) type.code = kDLInt;
   for (const TypePair& pair : types())
@@ -83,6 +74,16 @@ AtenTensorHandle empty_strided(DLDevice device, int rank, const int64_t* sizes,
   return made;
 }
 
+// Whether it is in row-major order without gaps, and not empty.
+bool has_no_gaps(const DLTensor& view) {
+  int64_t expected = 1;
+  for (int i = view.ndim - 1; i >= 0; --i) {
+    if (view.shape[i] == 0 || (view.shape[i] != 1 && view.strides[i] != expected)) return false;
+    expected *= view.shape[i];
+  }
+  return true;
+}
+
 }  // namespace
 
 void check(AOTITorchError error, const char* what) {
@@ -101,6 +102,14 @@ AtenTensorHandle Handles::give(AtenTensorHandle tensor) {
   return tensor;
 }
 
+DLDataType type_of(int32_t dtype) {
+  for (const TypePair& pair : types())
+    if (pair.torch == dtype) return pair.dlpack;
+  throw std::runtime_error(
+      "twinops has no tensors of this type: expected float16, bfloat16, float32, float64, bool or "
+      "an integer");
+}
+
 DLTensor view_of(AtenTensorHandle tensor, const twinops_argument_info* argument) {
   int64_t rank = 0, *sizes = nullptr, *strides = nullptr;
   int32_t dtype = 0;
@@ -110,7 +119,7 @@ DLTensor view_of(AtenTensorHandle tensor, const twinops_argument_info* argument)
   check(aoti_torch_get_strides(tensor, &strides), "a tensor's strides");
   check(aoti_torch_get_dtype(tensor, &dtype), "a tensor's type");
   check(aoti_torch_get_data_ptr(tensor, &data), "a tensor's memory");
-  DLDataType type = to_dlpack(dtype);
+  DLDataType type = type_of(dtype);
   const DLDataType words{kDLUInt, type.bits, 1};
   if (argument != nullptr && type.code == kDLInt && !takes(*argument, type) &&
       takes(*argument, words))
@@ -119,13 +128,7 @@ DLTensor view_of(AtenTensorHandle tensor, const twinops_argument_info* argument)
 }
 
 AtenTensorHandle empty_like(AtenTensorHandle like, const DLTensor& view, DLDataType type) {
-  int64_t expected = 1;
-  bool contiguous = true;
-  for (int i = view.ndim - 1; i >= 0; --i) {
-    contiguous = contiguous && (view.shape[i] == 1 || view.strides[i] == expected);
-    expected *= view.shape[i];
-  }
-  if (contiguous && expected != 0)
+  if (has_no_gaps(view))
     return empty_strided(view.device, view.ndim, view.shape, view.strides, type);
   // PyTorch's own rule for the order of axes.
   AtenTensorHandle copy = nullptr;
@@ -145,6 +148,12 @@ AtenTensorHandle empty(const DLTensor& like, const std::vector<int64_t>& shape, 
   for (size_t i = shape.size(); i-- > 0; step *= std::max<int64_t>(shape[i], 1)) strides[i] = step;
   return empty_strided(like.device, static_cast<int>(shape.size()), shape.data(), strides.data(),
                        type);
+}
+
+AtenTensorHandle empty_dense(const DLTensor& like, DLDataType type) {
+  if (has_no_gaps(like))
+    return empty_strided(like.device, like.ndim, like.shape, like.strides, type);
+  return empty(like, {like.shape, like.shape + like.ndim}, type);
 }
 
 // It is in libtorch_cuda alone, which is not among the libraries that this one sees: it is looked

@@ -16,10 +16,7 @@ void check(AOTITorchError error, const char* what);
 // Handles that are given back when this goes.
 class Handles {
  public:
-  Handles() {
-    tensors_.reserve(8);
-    strings_.reserve(8);
-  }
+  Handles() { tensors_.reserve(8); }
   Handles(const Handles&) = delete;
   ~Handles();
   AtenTensorHandle keep(AtenTensorHandle tensor) {
@@ -39,13 +36,18 @@ class Handles {
   std::vector<StringHandle> strings_;
 };
 
+// The type behind PyTorch's code; refuses what twinops has no name for.
+DLDataType type_of(int32_t dtype);
+
 // A view of a tensor's memory with its shape and strides, which the tensor holds. An int32 or int64
 // tensor is taken for a word of 32 or 64 bits where `argument` takes those and not the integer.
 DLTensor view_of(AtenTensorHandle tensor, const twinops_argument_info* argument);
 
 // A new tensor on `like`'s device, of its shape and, if it has no gaps, its order of axes.
 AtenTensorHandle empty_like(AtenTensorHandle like, const DLTensor& view, DLDataType type);
-// A new tensor without gaps on `like`'s device.
+// A new tensor in row-major order without gaps, of `like`'s shape and on its device.
+AtenTensorHandle empty_dense(const DLTensor& like, DLDataType type);
+// The same of another shape.
 AtenTensorHandle empty(const DLTensor& like, const std::vector<int64_t>& shape, DLDataType type);
 
 // PyTorch's current stream on the device; nullptr on a CPU.
