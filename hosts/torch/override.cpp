@@ -182,13 +182,16 @@ void native_dropout_backward(StableIValue* stack, uint64_t, uint64_t) {
   const double scale = std::bit_cast<double>(stack[2]);
   const DLTensor dy = view_of(grad, nullptr);
   const AtenTensorHandle dx = handles.keep(empty_like(grad, dy, dy.dtype));
-  const DLTensor kept = view_of(mask, nullptr);
-  const AtenTensorHandle dense = handles.keep(empty_dense(kept, kept.dtype));
-  check(aoti_torch_copy_(dense, mask, 1), "a mask without gaps");
+  DLTensor kept = view_of(mask, nullptr);
+  if (!has_no_gaps(kept) && elements_of(kept) != 0) {
+    const AtenTensorHandle dense = handles.keep(empty_dense(kept, kept.dtype));
+    check(aoti_torch_copy_(dense, mask, 1), "a mask without gaps");
+    kept = view_of(dense, nullptr);
+  }
   Call("dropout_grad", dy.device)
       .with("dy", dy)
       .with("dx", view_of(dx, nullptr))
-      .with("mask", view_of(dense, nullptr))
+      .with("mask", kept)
       .with("p", scale == 0 ? 1.0 : 1.0 - 1.0 / scale)
       .run();
   stack[0] = value(handles.give(dx));

@@ -74,16 +74,6 @@ AtenTensorHandle empty_strided(DLDevice device, int rank, const int64_t* sizes,
   return made;
 }
 
-// Whether it is in row-major order without gaps, and not empty.
-bool has_no_gaps(const DLTensor& view) {
-  int64_t expected = 1;
-  for (int i = view.ndim - 1; i >= 0; --i) {
-    if (view.shape[i] == 0 || (view.shape[i] != 1 && view.strides[i] != expected)) return false;
-    expected *= view.shape[i];
-  }
-  return true;
-}
-
 }  // namespace
 
 void check(AOTITorchError error, const char* what) {
@@ -125,6 +115,15 @@ DLTensor view_of(AtenTensorHandle tensor, const twinops_argument_info* argument)
       takes(*argument, words))
     type = words;
   return {data, device_of(tensor), static_cast<int32_t>(rank), type, sizes, strides, 0};
+}
+
+bool has_no_gaps(const DLTensor& view) {
+  int64_t expected = 1;
+  for (int i = view.ndim - 1; i >= 0; --i) {
+    if (view.shape[i] == 0 || (view.shape[i] != 1 && view.strides[i] != expected)) return false;
+    expected *= view.shape[i];
+  }
+  return true;
 }
 
 AtenTensorHandle empty_like(AtenTensorHandle like, const DLTensor& view, DLDataType type) {

@@ -43,6 +43,9 @@ DLDataType type_of(int32_t dtype);
 // tensor is taken for a word of 32 or 64 bits where `argument` takes those and not the integer.
 DLTensor view_of(AtenTensorHandle tensor, const twinops_argument_info* argument);
 
+// Whether it is in row-major order without gaps, and not empty.
+bool has_no_gaps(const DLTensor& view);
+
 // A new tensor on `like`'s device, of its shape and, if it has no gaps, its order of axes.
 AtenTensorHandle empty_like(AtenTensorHandle like, const DLTensor& view, DLDataType type);
 // A new tensor in row-major order without gaps, of `like`'s shape and on its device.

@@ -171,6 +171,8 @@ def test_native_dropout_under_override(device):
         g = torch.randn(7, 5, device=device).t()
         (dx,) = torch.autograd.grad(y, leaf, g)
         assert dx.ne(0).equal(mask)
+        strided = mask.t().contiguous().t()
+        assert_same_bits(torch.ops.aten.native_dropout_backward(g, strided, 1 / 0.7), dx)
         state = torch.get_rng_state()
         torch.native_dropout(torch.empty(0, 3, device=device), 0.5, True)
         assert torch.get_rng_state().equal(state)
