@@ -22,8 +22,6 @@ extern "C" __attribute__((weak)) int64_t twinops_torch_refuse_dimension(
 namespace twinops::torch_host {
 namespace {
 
-constexpr DLDataType kBool{6, 8, 1};
-
 AtenTensorHandle tensor(StableIValue value) { return reinterpret_cast<AtenTensorHandle>(value); }
 StableIValue value(AtenTensorHandle tensor) { return reinterpret_cast<StableIValue>(tensor); }
 StableIValue some(StableIValue value) {
@@ -74,8 +72,7 @@ class Call {
   size_t tensors_ = 0, numbers_ = 0;
 };
 
-// ---- softmax and log_softmax
-// ----------------------------------------------------------------------
+// ---- softmax and log_softmax -------------------------------------------------------------------
 
 // A scalar counts as a row of one element.
 DLTensor as_row(DLTensor view) {
@@ -132,8 +129,7 @@ void backward(StableIValue* stack, uint64_t, uint64_t) {
   stack[0] = value(handles.give(dx));
 }
 
-// ---- dropout
-// --------------------------------------------------------------------------------------
+// ---- dropout -----------------------------------------------------------------------------------
 
 // What native_dropout gives where nothing is dropped, of any type: a copy, and a mask of ones.
 void keep_all(AtenTensorHandle x, StableIValue* stack) {
@@ -224,8 +220,7 @@ void dropout(StableIValue* stack, uint64_t, uint64_t) {
   handles.keep(tensor(call[1]));
 }
 
-// ---- Putting them in
-// ------------------------------------------------------------------------------
+// ---- Putting them in ---------------------------------------------------------------------------
 
 constexpr char kSoftmax[] = "softmax", kLogSoftmax[] = "log_softmax";
 constexpr char kSoftmaxGrad[] = "softmax_grad", kLogSoftmaxGrad[] = "log_softmax_grad";

@@ -9,8 +9,6 @@
 namespace twinops::torch_host {
 namespace {
 
-constexpr DLDataType kBool{6, 8, 1};  // the type code of later DLPacks
-
 struct TypePair {
   int32_t torch;
   DLDataType dlpack;

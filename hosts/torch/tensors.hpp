@@ -10,6 +10,8 @@
 
 namespace twinops::torch_host {
 
+constexpr DLDataType kBool{6, 8, 1};  // the type code of later DLPacks
+
 // Throws what PyTorch refused; its own message has been printed by PyTorch.
 void check(AOTITorchError error, const char* what);
 

@@ -2,6 +2,7 @@
 here wrote, and C++ code too, follows unchanged: softmax, log_softmax, dropout and their gradients, on
 CPU and CUDA. The kernels are hosts/torch/override.cpp."""
 
+import threading
 import warnings
 
 import torch
@@ -26,6 +27,7 @@ def _forget_choices():
             overload._uncache_dispatch(key)
 
 
+_lock = threading.Lock()
 _in_force = set()  # of Override: the first puts the kernels in, the last that is removed takes them out
 
 
@@ -49,15 +51,17 @@ class Override:
     """What override() did; `remove()`, or the end of a `with` block, undoes it."""
 
     def __init__(self):
-        if not _in_force:
-            _put(True)
-        _in_force.add(self)
+        with _lock:
+            if not _in_force:
+                _put(True)
+            _in_force.add(self)
 
     def remove(self):
-        if self in _in_force:
-            _in_force.remove(self)
-            if not _in_force:
-                _put(False)
+        with _lock:
+            if self in _in_force:
+                _in_force.remove(self)
+                if not _in_force:
+                    _put(False)
 
     def __enter__(self):
         return self
