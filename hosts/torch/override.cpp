@@ -193,33 +193,6 @@ void native_dropout_backward(StableIValue* stack, uint64_t, uint64_t) {
   stack[0] = value(handles.give(dx));
 }
 
-// dropout(Tensor input, float p, bool train) -> Tensor, which PyTorch composes of other operators
-// on a CPU.
-void dropout(StableIValue* stack, uint64_t, uint64_t) {
-  Handles handles;
-  const AtenTensorHandle x = handles.keep(tensor(stack[0]));
-  const double p = std::bit_cast<double>(stack[1]);
-  const bool train = (stack[2] & 0xff) != 0;
-  if (!(p >= 0 && p <= 1))
-    throw std::runtime_error("dropout probability has to be between 0 and 1, but got " +
-                             std::to_string(p));
-  int64_t elements = 0;
-  check(aoti_torch_get_numel(x, &elements), "a tensor's shape");
-  if (!train || p == 0 || elements == 0) {
-    stack[0] = value(handles.give(x));
-    return;
-  }
-  int32_t dtype = 0;
-  check(aoti_torch_get_dtype(x, &dtype), "a tensor's type");
-  if (type_of(dtype).code != kDLFloat && type_of(dtype).code != kDLBfloat)
-    throw std::runtime_error("dropout: expected a tensor of floating point; got one of " +
-                             std::string(twinops_type_name(type_of(dtype))));
-  StableIValue call[] = {value(handles.give(x)), stack[1], some(1)};
-  check(torch_call_dispatcher("aten::native_dropout", "", call, TORCH_ABI_VERSION), "dropout");
-  stack[0] = call[0];
-  handles.keep(tensor(call[1]));
-}
-
 // ---- Putting them in ---------------------------------------------------------------------------
 
 constexpr char kSoftmax[] = "softmax", kLogSoftmax[] = "log_softmax";
@@ -232,19 +205,16 @@ void override_aten(StableIValue* stack, uint64_t, uint64_t) {
   static std::vector<std::unique_ptr<Library>> in_force;  // taken out when they go
   in_force.clear();
   if ((stack[0] & 0xff) == 0) return;
-  const auto library = [](const char* key) -> Library& {
-    return *in_force.emplace_back(
-        std::make_unique<Library>(Library::Kind::IMPL, "aten", key, __FILE__, __LINE__));
-  };
   for (const char* const key : {"CPU", "CUDA"})
-    library(key)
-        .impl("_softmax", &forward<kSoftmax>)
+    in_force
+        .emplace_back(
+            std::make_unique<Library>(Library::Kind::IMPL, "aten", key, __FILE__, __LINE__))
+        ->impl("_softmax", &forward<kSoftmax>)
         .impl("_log_softmax", &forward<kLogSoftmax>)
         .impl("_softmax_backward_data", &backward<kSoftmaxGrad>)
         .impl("_log_softmax_backward_data", &backward<kLogSoftmaxGrad>)
         .impl("native_dropout", &native_dropout)
         .impl("native_dropout_backward", &native_dropout_backward);
-  for (const char* const key : {"CPU", "AutogradCPU"}) library(key).impl("dropout", &dropout);
 }
 
 }  // namespace

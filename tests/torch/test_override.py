@@ -127,6 +127,31 @@ def test_override_under_compile(device):
         assert_same_bits(compiled(x), F.softmax(x, -1))
 
 
+def test_dropout_of_override_is_not_compiled(monkeypatch):
+    """Behind a graph break that leaves a model to Python, frames are compiled wherever they are called from."""
+    tried = []
+    convert = torch._dynamo.convert_frame.ConvertFrame.__call__
+    monkeypatch.setattr(
+        torch._dynamo.convert_frame.ConvertFrame,
+        "__call__",
+        lambda self, frame, *rest, **named: tried.append(frame.f_code.co_name) or convert(self, frame, *rest, **named),
+    )
+    model = nn.Sequential(nn.Softmax(-1), nn.Dropout(0.3), nn.LogSoftmax(-1))
+
+    def broken(x):
+        try:
+            torch._dynamo.graph_break()
+            return model(x)
+        finally:
+            pass
+
+    x = torch.randn(4, 8)
+    torch._dynamo.reset()
+    with tt.override():
+        assert_same_bits(seeded(torch.compile(broken, backend="eager"))(x), seeded(model)(x))
+    assert tried == ["broken"]
+
+
 def test_graphs_that_are_made_after_override(device):
     """PyTorch keeps which kernel a graph takes: behind override() it has to look again."""
     x = torch.randn(2, 4, 16, 8, device=device, requires_grad=True)
@@ -176,9 +201,11 @@ def test_native_dropout_under_override(device):
         state = torch.get_rng_state()
         torch.native_dropout(torch.empty(0, 3, device=device), 0.5, True)
         assert torch.get_rng_state().equal(state)
-        for refused in (x.to(torch.int64), x.to(torch.complex64)):
+        for other in (x.to(torch.int64), x.to(torch.complex64)):
             with pytest.raises(RuntimeError):
-                NN.dropout(refused)
+                NN.dropout(other)
+            if device == "cpu":
+                assert not NN.dropout(other, 1.0).any()
         with pytest.raises(RuntimeError, match="probability"):
             torch.dropout(x, 1.5, True)
 

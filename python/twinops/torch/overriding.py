@@ -1,6 +1,6 @@
 """override(): twinops' kernels in the place of ATen's own, below autograd, so that code that nobody
 here wrote, and C++ code too, follows unchanged: softmax, log_softmax, dropout and their gradients, on
-CPU and CUDA. The kernels are hosts/torch/override.cpp."""
+CPU and CUDA. Their kernels are hosts/torch/override.cpp."""
 
 import threading
 import warnings
@@ -16,6 +16,22 @@ _OVERRIDDEN = (
     "native_dropout_backward",
     "dropout",
 )
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def _dropout(x, p, train):
+    """torch.dropout on a CPU, which PyTorch composes of other operators there. In Python, because C++ would
+    lose what a tensor's own class or a mode raises."""
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not train or p == 0 or x.numel() == 0:
+        return x
+    if x.dtype in _FLOATS and x.layout == torch.strided:
+        return torch.native_dropout(x, p, train)[0]
+    if p == 1:
+        return x * torch.zeros((), dtype=x.dtype, layout=x.layout, device=x.device)
+    return x * torch.empty_like(x).bernoulli_(1 - p).div_(1 - p)
+
 
 
 def _forget_choices():
@@ -28,6 +44,7 @@ def _forget_choices():
 
 
 _lock = threading.Lock()
+_library = None  # has _dropout
 _in_force = set()  # of Override: the first puts the kernels in, the last that is removed takes them out
 
 
@@ -41,9 +58,19 @@ class _Switch(torch.autograd.Function):
 
 
 def _put(on):
+    global _library
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is replaced is what is wanted
         _Switch.apply(on)
+        if on:
+            # Where torch.compile leaves a part of a model to Python, it compiles functions that are called there.
+            dropout = torch.compiler.disable(_dropout, reason="a kernel of twinops")
+            _library = torch.library.Library("aten", "IMPL")
+            for key in ("CPU", "AutogradCPU"):
+                _library.impl("dropout", dropout, key)
+        else:
+            _library._destroy()
+            _library = None
     _forget_choices()
 
 
