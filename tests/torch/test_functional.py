@@ -53,6 +53,9 @@ def test_softmax_takes_what_pytorchs_takes(device):
 @pytest.mark.parametrize("call, error, message", [
     (lambda x: F.softmax(x, 2), IndexError, r"Dimension out of range .*\[-2, 1\], but got 2"),
     (lambda x: F.softmax(x, 1.0), TypeError, "argument 'dim' must be int"),
+    (lambda x: F.log_softmax(x, True), TypeError, "argument 'dim' must be int, not bool"),
+    (lambda x: F.dropout(x, 0.5, 1), TypeError, "argument 'training' must be bool, not int"),
+    (lambda x: F.bias_dropout_residual(x, training=None), TypeError, "argument 'training' must be bool"),
     (lambda x: F.softmax([1.0], 0), TypeError, "argument 'input' must be Tensor"),
     (lambda x: F.dropout(x, -0.1), ValueError, "has to be between 0 and 1, but got -0.1"),
     (lambda x: F.dropout(x, 1.1), ValueError, "has to be between 0 and 1, but got 1.1"),

@@ -140,6 +140,9 @@ def test_results_lie_as_pytorchs(device):
     lambda x: torch.dropout(x, 1.5, True), lambda x: NN.dropout(x, 1.5), lambda x: NN.dropout1d(x[0, 0], 1.5),
     lambda x: NN.dropout2d(x, -0.5), lambda x: NN.dropout2d(x[0, 0], 0.5), lambda x: NN.dropout1d(x[None], 0.5),
     lambda x: x.log_softmax(None, torch.float32), lambda x: torch.softmax(x, 3), lambda x: NN.softmax(x, -4),
+    lambda x: NN.softmax(x, True), lambda x: x.softmax("a"), lambda x: torch.log_softmax(x), lambda x: x.softmax(),
+    lambda x: NN.dropout(x, 0.5, "yes"), lambda x: NN.dropout1d(x, 0.5, 1), lambda x: torch.dropout(x, 0.5, None),
+    lambda x: NN.softmin(x > 0, 0, dtype=torch.float32),
 ])
 @pytest.mark.filterwarnings("ignore:dropout2d. Received a")
 def test_refusals_under_patch_are_pytorchs(call):
@@ -148,6 +151,27 @@ def test_refusals_under_patch_are_pytorchs(call):
         call(x)
     with tt.patched(), pytest.raises(theirs.type):
         call(x)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: NN.softmax(x, 1, torch.float64),  # the third argument is _stacklevel
+    lambda x: NN.softmin(x.to(torch.uint8), 0, dtype=torch.float32),  # of whose negation softmax is taken
+])
+def test_odd_arguments_under_patch_are_pytorchs(call):
+    x = torch.arange(12.0).view(3, 4)
+    expected = call(x)
+    with tt.patched():
+        torch.testing.assert_close(call(x), expected)
+
+
+@pytest.mark.parametrize("name, rank", [("dropout2d", 2), ("dropout3d", 2), ("dropout2d", 5), ("dropout3d", 6)])
+def test_warnings_of_dimensions_are_pytorchs(name, rank):
+    x = torch.ones([2] * rank)
+    with pytest.warns(UserWarning) as theirs:
+        getattr(NN, name)(x)
+    with tt.patched(), pytest.warns(UserWarning) as ours:
+        getattr(NN, name)(x)
+    assert [(str(w.message), w.filename) for w in ours] == [(str(w.message), w.filename) for w in theirs]
 
 
 def test_scripts_under_patch_are_pytorchs():

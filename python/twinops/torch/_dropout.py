@@ -13,9 +13,11 @@ _AUTOCAST = {torch.float16, torch.bfloat16, torch.float32}  # what autocast conv
 _MASK_TYPES = {"bits": "uint32", "bytes": "bool", None: ""}
 
 
-def _check_p(p):
+def _check(p, training):
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if type(training) is not bool:  # PyTorch refuses numbers and tensors too
+        raise TypeError(f"argument 'training' must be bool, not {type(training).__name__}")
 
 
 def _draws(x, p, training):
@@ -49,7 +51,7 @@ def _mask_type(mask, x):
 
 def run(x, p, training, inplace, generator, mask, global_shape, start, shared_axes=""):
     check_tensor("dropout", x)
-    _check_p(p)
+    _check(p, training)
     mask_type = _mask_type(mask, x)
     if not _draws(x, p, training):
         return x
@@ -70,7 +72,7 @@ def run(x, p, training, inplace, generator, mask, global_shape, start, shared_ax
 
 def _run_simple(x, p, training):
     """run of a call whose other arguments are the defaults; None: it is not for this short way."""
-    if not training or type(p) is not float or not 0.0 < p < 1.0 or not _eager.is_simple(x):
+    if training is not True or type(p) is not float or not 0.0 < p < 1.0 or not _eager.is_simple(x):
         return None
     if not x.is_cpu and (not x.is_cuda or torch.cuda.is_current_stream_capturing()):
         return None
@@ -113,18 +115,23 @@ def _channels(x, p, training, inplace, generator, batched):
     return run(x, p, training, inplace, generator, None, None, None, shared)
 
 
-def _warn_of_dimensions(name, x, ranks):
-    if x.dim() not in ranks:
+def _warn_of_dimensions(spatial, x, stacklevel):
+    """In PyTorch's words, so that who ignores PyTorch's warning ignores this one."""
+    name, rank = f"dropout{spatial}d", x.dim()
+    if rank not in (spatial + 1, spatial + 2):
         warnings.warn(
-            f"{name}: Received a {x.dim()}-D input, where {ranks[0]}-D or {ranks[1]}-D inputs are expected",
-            stacklevel=3,
+            f"{name}: Received a {rank}-D input to {name}, which is deprecated and will result in an error in a "
+            "future release. To retain the behavior and silence this warning, please use dropout instead. Note "
+            f"that {name} exists to provide channel-wise dropout on inputs with {spatial} spatial dimensions, a "
+            f"channel dimension, and an optional batch dimension (i.e. {spatial + 1}D or {spatial + 2}D inputs).",
+            stacklevel=stacklevel + 1,
         )
 
 
 def dropout1d(input, p=0.5, training=True, inplace=False, *, generator=None):
     """torch.nn.functional.dropout1d: drops whole channels of (N, C, L) or (C, L)."""
     check_tensor("dropout1d", input)
-    _check_p(p)
+    _check(p, training)
     if input.dim() not in (2, 3):
         raise RuntimeError(
             f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. "
@@ -134,21 +141,21 @@ def dropout1d(input, p=0.5, training=True, inplace=False, *, generator=None):
     return _channels(input, p, training, inplace, generator, input.dim() == 3)
 
 
-def dropout2d(input, p=0.5, training=True, inplace=False, *, generator=None):
+def dropout2d(input, p=0.5, training=True, inplace=False, *, generator=None, _stacklevel=2):
     """torch.nn.functional.dropout2d: drops whole channels of (N, C, H, W). As in PyTorch, an input of
     three dimensions is (N, C, L), and one of others is taken with a warning."""
     check_tensor("dropout2d", input)
-    _check_p(p)
-    _warn_of_dimensions("dropout2d", input, (3, 4))
+    _check(p, training)
+    _warn_of_dimensions(2, input, _stacklevel)
     return _channels(input, p, training, inplace, generator, True)
 
 
-def dropout3d(input, p=0.5, training=True, inplace=False, *, generator=None):
+def dropout3d(input, p=0.5, training=True, inplace=False, *, generator=None, _stacklevel=2):
     """torch.nn.functional.dropout3d: drops whole channels of (N, C, D, H, W) or (C, D, H, W). As in
     PyTorch, an input of other dimensions is taken with a warning, as one without a batch."""
     check_tensor("dropout3d", input)
-    _check_p(p)
-    _warn_of_dimensions("dropout3d", input, (4, 5))
+    _check(p, training)
+    _warn_of_dimensions(3, input, _stacklevel)
     return _channels(input, p, training, inplace, generator, input.dim() == 5)
 
 
@@ -162,7 +169,7 @@ def bitmask_dropout(input, p=0.5, training=True, *, generator=None, global_shape
             "bitmask_dropout of a DTensor: bits of parts are no part of the whole tensor's bits: call it on "
             "to_local() with global_shape and start, or take dropout"
         )
-    _check_p(p)
+    _check(p, training)
     if _draws(input, p, training):
         attributes, seed_tensor = _random_arguments(input, p, generator, global_shape, start)
     else:
@@ -209,7 +216,7 @@ def bias_dropout_residual(
     The other arguments are dropout's. docs/operators/bias_dropout_residual.md
     """
     check_tensor("bias_dropout_residual", input)
-    _check_p(p)
+    _check(p, training)
     mask_type = _mask_type(mask, input)
     dtype = input.dtype
     if (bias is not None and bias.dtype != dtype) or (residual is not None and residual.dtype != dtype):
@@ -270,7 +277,7 @@ def softmax_dropout(
     docs/operators/softmax_dropout.md
     """
     check_tensor("softmax_dropout", input)
-    _check_p(p)
+    _check(p, training)
     dim = _softmax.check_dim("softmax_dropout", input, dim)
     masks = _softmax.row_masks(scale, causal, causal_offset, masked_rows)
     apart = _eager.wants_gradient(mask, bias)

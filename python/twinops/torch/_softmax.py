@@ -20,6 +20,8 @@ def check_tensor(function, x):
 def check_dim(function, x, dim):
     """dim as an int."""
     try:
+        if isinstance(dim, bool):
+            raise TypeError
         dim = operator.index(dim)
     except TypeError:
         raise TypeError(f"{function}(): argument 'dim' must be int, not {type(dim).__name__}") from None
@@ -170,7 +172,9 @@ def log_softmax(
 
 
 def softmin(input, dim=None, _stacklevel=3, dtype=None):
-    """torch.nn.functional.softmin: softmax of -input, whose negation is exact."""
+    """torch.nn.functional.softmin: softmax of -input."""
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("softmin", input.dim(), _stacklevel)
+    if not input.is_floating_point():  # -1 of uint8 is 255, and of bool a refusal
+        return softmax(-input, dim, dtype=dtype)
     return softmax(input, dim, dtype=dtype, scale=-1.0)

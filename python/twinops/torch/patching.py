@@ -51,6 +51,8 @@ def _contiguous(ours):
 
     @functools.wraps(ours)
     def call(input, dim=None, _stacklevel=3, dtype=None, **more):
+        if dim is not None:  # PyTorch looks at _stacklevel, which may be anything, only for its warning
+            return ours(input, dim, dtype=dtype, **more).contiguous()
         return ours(input, dim, _stacklevel + 2, dtype, **more).contiguous()
 
     return call
@@ -60,8 +62,6 @@ def _softmax_of_torch(ours):
     """torch.softmax(input, dim, dtype=None), whose third argument may be given by position."""
 
     def call(input, dim, dtype=None):
-        if dim is None:  # which torch.nn.functional.softmax takes
-            raise TypeError(f"{ours.__name__}(): argument 'dim' must be int, not None")
         return ours(input, dim, dtype=dtype).contiguous()
 
     return call
@@ -82,8 +82,8 @@ def _places():
         (nn, "softmin", _contiguous(functional.softmin)),
         (nn, "dropout", functional.dropout),
         (nn, "dropout1d", functional.dropout1d),
-        (nn, "dropout2d", functional.dropout2d),
-        (nn, "dropout3d", functional.dropout3d),
+        (nn, "dropout2d", functools.partial(functional.dropout2d, _stacklevel=3)),
+        (nn, "dropout3d", functools.partial(functional.dropout3d, _stacklevel=3)),
         (torch, "softmax", softmax),
         (torch, "log_softmax", log_softmax),
         (torch, "dropout", dropout),
@@ -118,6 +118,13 @@ def _is_ours(x, dtype):
     return (x.dtype if dtype is None else dtype) in _TYPES and not x.is_nested
 
 
+def _is_dim(dim, required):
+    """Whether dim is an axis by its number: by a name PyTorch finds one too, and it refuses the others."""
+    if dim is None:
+        return not required
+    return not isinstance(dim, (bool, float, str))
+
+
 def _is_forward_mode():
     """Whether forward-mode gradients are taken. A compiled graph takes them without telling forward_ad."""
     if forward_ad._current_level >= 0:
@@ -149,10 +156,11 @@ _SCRIPTED = {
 
 
 def _in_place_of(owner, original, ours):
-    """Ours; PyTorch's for arguments that only PyTorch's has, such as `out`, tensors that twinops does not
-    take, and while gradients are taken in forward mode."""
+    """Ours; PyTorch's for arguments that only PyTorch's has, such as `out`, or that it refuses, tensors that
+    twinops does not take, and while gradients are taken in forward mode."""
     parameters = inspect.signature(ours).parameters.values()
     known = {p.name for p in parameters}
+    required = {p.name for p in parameters if p.default is p.empty}
     by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
     @functools.wraps(original, assigned=("__name__", "__doc__"), updated=())
@@ -162,6 +170,8 @@ def _in_place_of(owner, original, ours):
         if len(args) > len(by_position) or not known.issuperset(kwargs):
             return original(*args, **kwargs)
         given = {**dict(zip(by_position, args)), **kwargs}
+        if not required.issubset(given) or not _is_dim(given.get("dim", 0), "dim" in required):
+            return original(*args, **kwargs)
         if _is_forward_mode() or not _is_ours(given.get("input"), given.get("dtype")):
             return original(*args, **kwargs)
         return ours(*args, **kwargs)
