@@ -248,6 +248,8 @@ class SoftmaxDropout(Function):
 def dropout_in_place(x, seed_tensor, attributes):
     """x itself, as PyTorch's functions that work in place return."""
     if wants_gradient(x):
+        if x._is_view():  # some of which PyTorch refuses to write into: copy_ asks before it writes
+            return x.copy_(apply_dropout(x, seed_tensor, attributes, ""))
         _refuse_leaf(x)
         return _apply_dropout_in_place(x, seed_tensor, attributes)
     if x.is_inference() and not torch.is_inference_mode_enabled():
@@ -259,12 +261,8 @@ def dropout_in_place(x, seed_tensor, attributes):
 
 def _refuse_leaf(x):
     """PyTorch asks a Function's inputs when they have been written."""
-    view = x._is_view()
-    if (x._base if view else x).is_leaf:
-        raise RuntimeError(
-            f"a {'view of a ' if view else ''}leaf Variable that requires grad is being used in an in-place "
-            "operation."
-        )
+    if x.is_leaf:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
 def _gradient(op, *args, **kwargs):
