@@ -69,7 +69,7 @@ void seed_on(StableIValue* stack, uint64_t, uint64_t) {
 
 AtenTensorHandle draw(DLDevice device) {
   StableIValue call[] = {reinterpret_cast<StableIValue>(number_on(device)), 0};  // no generator
-  check(torch_call_dispatcher("aten::random_", "", call, TORCH_ABI_VERSION), "a random number");
+  call_aten("aten::random_", call, "a random number");
   return reinterpret_cast<AtenTensorHandle>(call[0]);
 }
 

@@ -135,9 +135,9 @@ void backward(StableIValue* stack, uint64_t, uint64_t) {
 void keep_all(AtenTensorHandle x, StableIValue* stack) {
   StableIValue ones[] = {
       again(x), some(static_cast<StableIValue>(aoti_torch_dtype_bool())), 0, 0, 0, 0};
-  check(torch_call_dispatcher("aten::ones_like", "", ones, TORCH_ABI_VERSION), "a mask");
+  call_aten("aten::ones_like", ones, "a mask");
   StableIValue copy[] = {again(x), 0};
-  check(torch_call_dispatcher("aten::clone", "", copy, TORCH_ABI_VERSION), "a copy");
+  call_aten("aten::clone", copy, "a copy");
   stack[0] = copy[0];
   stack[1] = ones[0];
 }

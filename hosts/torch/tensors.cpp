@@ -6,6 +6,9 @@
 #include <stdexcept>
 #include <string>
 
+// Why the last call failed. A PyTorch that has it (2.13) no longer prints that.
+extern "C" __attribute__((weak)) const char* torch_exception_get_what_without_backtrace();
+
 namespace twinops::torch_host {
 namespace {
 
@@ -75,8 +78,16 @@ AtenTensorHandle empty_strided(DLDevice device, int rank, const int64_t* sizes,
 }  // namespace
 
 void check(AOTITorchError error, const char* what) {
-  if (error != AOTI_TORCH_SUCCESS)
-    throw std::runtime_error(std::string("twinops: PyTorch refused ") + what);
+  if (error == AOTI_TORCH_SUCCESS) return;
+  const char* const why = torch_exception_get_what_without_backtrace == nullptr
+                              ? nullptr
+                              : torch_exception_get_what_without_backtrace();
+  throw std::runtime_error(std::string("twinops: PyTorch refused ") + what +
+                           (why == nullptr ? std::string() : std::string(": ") + why));
+}
+
+void call_aten(const char* op, StableIValue* stack, const char* what) {
+  check(torch_call_dispatcher(op, "", stack, TORCH_TARGET_VERSION), what);
 }
 
 Handles::~Handles() {
@@ -134,8 +145,7 @@ AtenTensorHandle empty_like(AtenTensorHandle like, const DLTensor& view, DLDataT
   auto* dtype = new StableIValue{static_cast<StableIValue>(code)};
   StableIValue stack[] = {
       reinterpret_cast<StableIValue>(copy), reinterpret_cast<StableIValue>(dtype), 0, 0, 0, 0};
-  check(torch_call_dispatcher("aten::empty_like", "", stack, TORCH_ABI_VERSION),
-        "memory for a new tensor");
+  call_aten("aten::empty_like", stack, "memory for a new tensor");
   return reinterpret_cast<AtenTensorHandle>(stack[0]);
 }
 

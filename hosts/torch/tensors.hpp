@@ -12,8 +12,12 @@ namespace twinops::torch_host {
 
 constexpr DLDataType kBool{6, 8, 1};  // the type code of later DLPacks
 
-// Throws what PyTorch refused; its own message has been printed by PyTorch.
+// Throws what PyTorch refused, with its reason; one that does not tell has printed it.
 void check(AOTITorchError error, const char* what);
+
+// Calls ATen's operator. The stack is written as its schema is in the oldest PyTorch that is
+// served, whatever headers this is built with: a PyTorch whose schema has more adds it.
+void call_aten(const char* op, StableIValue* stack, const char* what);
 
 // Handles that are given back when this goes.
 class Handles {

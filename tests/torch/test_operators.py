@@ -202,6 +202,13 @@ def test_refusals_carry_our_message_and_write_nothing(device):
         ops.softmax.out(x.clone().requires_grad_(), out=torch.empty_like(x))
 
 
+def test_the_reason_of_a_refusal_of_pytorchs_is_told(capfd):
+    """Later versions of PyTorch keep it for whoever asks, earlier ones have printed it."""
+    with pytest.raises(RuntimeError, match="PyTorch refused memory for a new tensor") as refusal:
+        ops.softmax(torch.empty(1).expand(1 << 45))
+    assert "you tried to allocate 140737488355328 bytes" in str(refusal.value) + capfd.readouterr().err
+
+
 def test_an_old_pytorch_is_refused():
     with pytest.raises(ImportError, match="needs PyTorch 2.10 or later; this is 2.9.1"):
         _plugin.check_version((2, 9), "2.9.1")
