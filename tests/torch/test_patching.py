@@ -216,6 +216,7 @@ def test_what_is_not_ours_goes_to_pytorch(device):
             assert sparse.is_sparse
             masked = torch.masked.masked_tensor(x, x > 0)
             assert type(masked.softmax(-1)) is type(masked)
+        if device == "cpu" and hasattr(torch.Tensor, "has_names"):  # later versions of PyTorch have no names
             named = torch.ones(2, 3, names=("a", "b"))
             assert named.softmax("b").names == NN.softmax(named, 1).names == named.names
         trivial = torch.randn(3, 4, device=device).as_subclass(type("Trivial", (torch.Tensor,), {}))

@@ -39,13 +39,15 @@ def prepare():
 def _mark_decompositions():
     from torch._inductor import decomposition
 
-    decomposition.decompositions[ops._traced_by_inductor.default] = None
+    decomposition.decompositions[ops._traced_by_inductor.default] = lambda: None
     decomposition.fast_random_decomps.cache_clear()
 
 
-def _is_inductor():
-    """Whether inductor traces; not AOTInductor, whose package needs every argument."""
-    if ops._traced_by_inductor.default not in proxy_tensor.CURRENT_DECOMPOSITION_TABLE:
+def _is_inductor(mode):
+    """Whether inductor traces; not AOTInductor, whose package needs every argument. Where a trace has its
+    table differs between versions of PyTorch, so PyTorch is asked as it asks itself."""
+    mark = ops._traced_by_inductor.default
+    if proxy_tensor.maybe_handle_decomp(mode, mark, (), {}) is NotImplemented:
         return False
     inductor = sys.modules.get("torch._inductor.virtualized")
     return inductor is None or inductor.V.aot_compilation is not True
@@ -86,7 +88,7 @@ class _Trace:
 
 @ops.draw_seed.default.py_impl(proxy_tensor.ProxyTorchDispatchMode)
 def _record_draw(mode, place):
-    if _is_inductor():
+    if _is_inductor(mode):
         return _Trace.of(mode).draw(mode)
     return handle_dispatch_mode(mode, ops.draw_seed.default, place)
 
@@ -105,7 +107,7 @@ def _register(op):
 
     @overload.py_impl(proxy_tensor.ProxyTorchDispatchMode)
     def record(mode, *args, **kwargs):
-        if not _is_inductor():
+        if not _is_inductor(mode):
             return handle_dispatch_mode(mode, overload, *args, **kwargs)
         if args[0].is_cuda and _makes_cuda_graphs():
             trace, device = _Trace.of(mode), args[0].device.index

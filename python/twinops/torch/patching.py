@@ -93,6 +93,7 @@ def _places():
 
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_has_names = getattr(torch.Tensor, "has_names", lambda x: False)  # later versions of PyTorch have no names
 _OF_TRACES = (FakeTensor, FunctionalTensor)
 
 
@@ -111,7 +112,7 @@ def _is_foreign(x):
 def _is_ours(x, dtype):
     if not isinstance(x, torch.Tensor) or _is_foreign(x):
         return False
-    if not _is_compiling() and x.has_names():  # a compiled graph takes no names
+    if not _is_compiling() and _has_names(x):  # a compiled graph takes no names
         return False
     if x.layout is not torch.strided or x.device.type not in ("cpu", "cuda", "meta"):
         return False
