@@ -4,6 +4,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include <bit>
+#include <cmath>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -169,8 +170,16 @@ void native_dropout(StableIValue* stack, uint64_t, uint64_t) {
   stack[1] = value(handles.give(mask));
 }
 
-// native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor. PyTorch gives
-// the scale, 1 / (1 - p), and 0 at p = 1.
+// The p of a scale of PyTorch's, 1 / (1 - p), or 0 at p = 1: one that has the same scale.
+double probability_of(double scale) {
+  if (scale == 0) return 1.0;
+  const double kept = 1.0 / scale;  // 1 - p but for the last bit
+  for (const double near : {kept, std::nextafter(kept, 0.0), std::nextafter(kept, 2.0)})
+    if (const double p = 1.0 - near; 1.0 / (1.0 - p) == scale) return p;
+  return 1.0 - kept;
+}
+
+// native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor
 void native_dropout_backward(StableIValue* stack, uint64_t, uint64_t) {
   Handles handles;
   const AtenTensorHandle grad = handles.keep(tensor(stack[0]));
@@ -188,7 +197,7 @@ void native_dropout_backward(StableIValue* stack, uint64_t, uint64_t) {
       .with("dy", dy)
       .with("dx", view_of(dx, nullptr))
       .with("mask", kept)
-      .with("p", scale == 0 ? 1.0 : 1.0 - 1.0 / scale)
+      .with("p", probability_of(scale))
       .run();
   stack[0] = value(handles.give(dx));
 }

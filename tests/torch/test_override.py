@@ -198,6 +198,10 @@ def test_native_dropout_under_override(device):
         assert dx.ne(0).equal(mask)
         strided = mask.t().contiguous().t()
         assert_same_bits(torch.ops.aten.native_dropout_backward(g, strided, 1 / 0.7), dx)
+        for p in (0.1, 0.5139005819905295, 0.5997131665019889, 0.9):  # of two the inverse of the scale is not 1 - p
+            leaf = torch.randn(40, dtype=torch.float64, device=device, requires_grad=True)
+            y, _ = torch.native_dropout(leaf, p, True)
+            assert_same_bits(torch.autograd.grad(y, leaf, leaf.detach())[0], y.detach())
         state = torch.get_rng_state()
         torch.native_dropout(torch.empty(0, 3, device=device), 0.5, True)
         assert torch.get_rng_state().equal(state)
