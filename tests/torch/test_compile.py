@@ -3,9 +3,12 @@
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
+from functools import partial
 
 import pytest
 import torch
+import torch._dynamo.compiled_autograd
 from core import assert_same_bits
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
@@ -238,6 +241,28 @@ def test_a_compiled_model_trains_as_in_eager_mode(device):
             yield loss.item()
 
     assert list(losses(True)) == list(losses(False))
+
+
+def test_a_backward_pass_of_eager_mode_compiles(device):
+    """torch._dynamo.compiled_autograd: the gradients of what was not compiled itself."""
+    x = torch.randn(4, 5, device=device, requires_grad=True)
+
+    def gradient(function, around):
+        torch.manual_seed(7)
+        y = function(x).sum()
+        with around:
+            return torch.autograd.grad(y, x)[0]
+
+    compiler = partial(torch.compile, backend="aot_eager", fullgraph=True)
+    for function in (
+        lambda x: F.dropout(F.softmax(x, -1), 0.5) * x,
+        lambda x: F.dropout(x * 1, 0.5, inplace=True) * x,
+        lambda x: F.log_softmax(x, 0, mask=x[0].detach(), causal=False) * F.softmax_dropout(x, 0.5),
+        lambda x: F.bias_dropout_residual(x, x[0], x, 0.5) * x,
+    ):
+        expected = gradient(function, nullcontext())
+        given = gradient(function, torch._dynamo.compiled_autograd._enable(compiler))
+        torch.testing.assert_close(given, expected)
 
 
 def test_a_patched_model_compiles(device):

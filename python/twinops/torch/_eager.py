@@ -18,6 +18,7 @@ from twinops.torch._plugin import functional_names, packed
 
 ops = torch.ops.twinops
 _below_autograd = torch._C._AutoDispatchBelowAutograd
+_is_compiling = torch.compiler.is_compiling
 # By name, the operators without a gradient.
 RAW = {op: getattr(ops, f"_{op}").default._op for op in functional_names()}
 _dropout = RAW["dropout"]
@@ -266,7 +267,7 @@ def _refuse_leaf(x):
 
 
 def _gradient(op, *args, **kwargs):
-    if torch.is_grad_enabled():  # create_graph
+    if torch.is_grad_enabled() or _is_compiling():  # create_graph; compiled autograd, which knows operators only
         return getattr(ops, op)(*args, **kwargs)
     return RAW[op](*args, **packed(kwargs))
 
