@@ -10,6 +10,7 @@ import torch
 import torch._dynamo
 from core import assert_same_bits, seeded
 from torch import nn
+from torch.fx.operator_schemas import normalize_function
 
 import twinops.torch as tt
 from twinops.torch import functional as F
@@ -172,6 +173,23 @@ def test_warnings_of_dimensions_are_pytorchs(name, rank):
     with tt.patched(), pytest.warns(UserWarning) as ours:
         getattr(NN, name)(x)
     assert [(str(w.message), w.filename) for w in ours] == [(str(w.message), w.filename) for w in theirs]
+
+
+def test_fx_finds_the_arguments_of_calls_under_patch():
+    x = torch.ones(2, 3)
+    with tt.patched():
+        for f in (torch.softmax, torch.Tensor.log_softmax, NN.softmax):
+            given = normalize_function(f, (x, -1), normalize_to_only_use_kwargs=True)
+            assert given.kwargs["dim"] == -1 and given.kwargs["input"] is x
+
+
+def test_a_dropout_that_is_exported_in_eval_mode_is_a_node_under_patch():
+    """Tools that put an exported model into training mode look for it."""
+    model = nn.Sequential(nn.Dropout(0.5), nn.Dropout2d(0.5)).eval()
+    with tt.patched():
+        graph = torch.export.export(model, (torch.ones(2, 3, 4, 4),)).graph
+    dropped = [n for n in graph.nodes if "dropout" in str(n.target)]
+    assert len(dropped) == 2 and all(n.args[2] is False for n in dropped)
 
 
 def test_scripts_under_patch_are_pytorchs():

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import sys
+import types
 from typing import NamedTuple, Optional
 
 import torch
@@ -163,6 +164,7 @@ def _in_place_of(owner, original, ours):
     known = {p.name for p in parameters}
     required = {p.name for p in parameters if p.default is p.empty}
     by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    training = "train" if "train" in known else "training"
 
     @functools.wraps(original, assigned=("__name__", "__doc__"), updated=())
     def call(*args, **kwargs):
@@ -175,7 +177,13 @@ def _in_place_of(owner, original, ours):
             return original(*args, **kwargs)
         if _is_forward_mode() or not _is_ours(given.get("input"), given.get("dtype")):
             return original(*args, **kwargs)
+        if given.get(training) is False and torch.compiler.is_exporting():  # a node that tools find, not nothing
+            return original(*args, **kwargs)
         return ours(*args, **kwargs)
+
+    if isinstance(original, types.BuiltinFunctionType) or isinstance(owner, type):
+        del call.__wrapped__  # which has no signature
+        call.__signature__ = inspect.signature(ours)
 
     # By these it is pickled.
     call.__module__, call.__qualname__ = owner.__name__, original.__name__
