@@ -13,8 +13,11 @@ import re
 import subprocess
 import tempfile
 
-# A symbol that comes without a version does not say whose it is; every process has these libraries.
-SYSTEM = re.compile(r"(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux.*)\.so\.\d+$")
+# What is not CUDA's gets no empty library. A symbol that comes without a version does not say whose it
+# is; every process has the first ones of these.
+SYSTEM = re.compile(
+    r"(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|libquadmath|libz|ld-linux.*)\.so\.\d+$"
+)
 
 
 def _read(path, *options):
