@@ -1,5 +1,6 @@
 """patch(): models and code that know nothing of twinops."""
 
+import io
 import pickle
 import subprocess
 import sys
@@ -190,6 +191,17 @@ def test_a_dropout_that_is_exported_in_eval_mode_is_a_node_under_patch():
         graph = torch.export.export(model, (torch.ones(2, 3, 4, 4),)).graph
     dropped = [n for n in graph.nodes if "dropout" in str(n.target)]
     assert len(dropped) == 2 and all(n.args[2] is False for n in dropped)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_older_onnx_exporter_gets_pytorchs_under_patch():
+    model = nn.Sequential(nn.Softmax(-1), nn.Dropout(0.5)).eval()
+    x = torch.ones(2, 3)
+    with tt.patched():
+        written = io.BytesIO()
+        torch.onnx.export(model, (x,), written, dynamo=False)
+        assert b"Softmax" in written.getvalue() and b"twinops" not in written.getvalue()
+        assert "twinops::softmax" in str(torch.jit.trace(model, x).inlined_graph)
 
 
 def test_scripts_under_patch_are_pytorchs():

@@ -21,6 +21,7 @@ from twinops.torch.amp import GradScaler
 
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _is_compiling = torch.compiler.is_compiling
+_jit_trace = torch._C._get_tracing_state
 _is_transformed = torch._C._are_functorch_transforms_active
 _function_modes = torch._C._len_torch_function_stack
 _originals = []  # (owner, name, what was there)
@@ -31,7 +32,7 @@ LEFT_ALONE = (
     "kernel of PyTorch's (torch.backends.mha.set_fastpath_enabled(False) turns it off)",
     "torch.nn.functional.cross_entropy: its log_softmax is inside ATen; override() replaces it",
     "alpha_dropout, feature_alpha_dropout, gumbel_softmax, rrelu, nn.LSTM's and nn.GRU's dropout",
-    "code that torch.jit.script compiles",
+    "code that torch.jit.script compiles or torch.onnx.export(dynamo=False) exports",
     "torch.cuda.amp.GradScaler and torch.cpu.amp.GradScaler, which PyTorch deprecates: use torch.amp.GradScaler",
     "calls with out=, of integer or complex, sparse, nested, named or quantized tensors, of tensor "
     "subclasses, but DTensor, that override __torch_function__ or __torch_dispatch__, of devices other than "
@@ -127,6 +128,14 @@ def _is_dim(dim, required):
     return not isinstance(dim, (bool, float, str))
 
 
+def _is_for_exporter(training):
+    """Whether an exporter that records this call wants PyTorch's: torch.onnx.export(dynamo=False) knows no
+    others, and in a program of torch.export a dropout in eval mode is a node that tools look for, not nothing."""
+    if _is_compiling():
+        return training is False and torch.compiler.is_exporting()
+    return _jit_trace() is not None and torch.onnx.is_in_onnx_export()
+
+
 def _is_forward_mode():
     """Whether forward-mode gradients are taken. A compiled graph takes them without telling forward_ad."""
     if forward_ad._current_level >= 0:
@@ -177,7 +186,7 @@ def _in_place_of(owner, original, ours):
             return original(*args, **kwargs)
         if _is_forward_mode() or not _is_ours(given.get("input"), given.get("dtype")):
             return original(*args, **kwargs)
-        if given.get(training) is False and torch.compiler.is_exporting():  # a node that tools find, not nothing
+        if _is_for_exporter(given.get(training)):
             return original(*args, **kwargs)
         return ours(*args, **kwargs)
 
