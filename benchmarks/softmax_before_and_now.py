@@ -3,17 +3,19 @@
 
   python3 benchmarks/softmax_before_and_now.py BEFORE [--library build/release/libtwinops.so]
       [--types float32,bfloat16,float16] [--columns 64,...] [--masks scale,causal,...]
-      [--mixed bfloat16:float32,...] [--elements N] [--quick] [--groups plain,masks,mixed]
+      [--mixed bfloat16:float32,...] [--elements N] [--quick] [--groups plain,masks,mixed,dropout]
 
 A line is a call: microseconds of both, medians of runs that alternate, each with a cold L2 cache
-(benchmarks/peers.py), and `ratio`, the time before over the time now: above 1 it became faster. The
-last lines are the geometric mean and the least ratio of each group: `plain` (softmax, log_softmax and
-their gradients), `masks` (softmax under a scale and each mask), and `mixed` (the plain four where x
-and y differ in type). Outputs of both builds are compared bit for bit before they are timed; --other-bits
-says that they may differ.
+(benchmarks/peers.py), `ratio`, the time before over the time now (above 1 it became faster), and
+`copy`, the time of a copy of the same bytes over the time now. The last lines are the geometric mean
+and the least ratio of each group: `plain` (softmax, log_softmax and their gradients), `masks` (softmax
+under a scale and each mask), `mixed` (the plain four where x and y differ in type), and `dropout`
+(softmax_dropout, which keeps a bit mask, and its gradient, from that mask and drawn again). Outputs of
+both builds are compared bit for bit before they are timed; --other-bits says that they may differ.
 """
 import argparse
 import collections
+import functools
 import json
 import math
 import statistics
@@ -29,6 +31,7 @@ COLUMNS = ("64,72,80,96,128,136,192,256,320,384,512,576,640,768,1000,1024,1152,1
            "30522,32000,50257,50304,128256,151936,262144")
 MASK_COLUMNS = "64,128,512,1024,2048,4096,16384"
 MIXED_COLUMNS = "1024,4096,30522,32000,50257,50304,128256,151936,262144"
+DROPOUT_COLUMNS = "32,64,128,192,256,384,512,768,1000,1024,2048"
 
 
 class Pair:
@@ -39,9 +42,10 @@ class Pair:
         self.builds = [peers.Twinops(options.before), peers.Twinops(options.library)]
         self.milliseconds = 5 if options.quick else 30
         self.ratios = collections.defaultdict(list)
+        self.copy = functools.cache(lambda moved: peers.copy_microseconds(moved, self.milliseconds))
 
     def time(self, group, line, op, attributes, **tensors):
-        (output,) = (tensors[name] for name in ("out", "dx") if name in tensors)
+        output = next(tensors[name] for name in ("out", "dx", "y") if name in tensors)
         calls = [build.call(op, attributes, **tensors) for build in self.builds]
         results = []
         for call in calls:
@@ -52,9 +56,10 @@ class Pair:
             line["differs"] = int((bits[0] != bits[1]).sum())
         del results, bits
         before, now = self.microseconds(calls)
+        copy = self.copy(sum(t.numel() * t.element_size() for t in tensors.values()))
         self.ratios[group].append((before / now, dict(line, what=op)))
         print(json.dumps(dict(line, what=op, before=round(before, 1), now=round(now, 1),
-                              ratio=round(before / now, 3))), flush=True)
+                              ratio=round(before / now, 3), copy=round(copy / now, 2))), flush=True)
 
     def microseconds(self, calls):
         """Of both, by turns."""
@@ -81,6 +86,18 @@ class Pair:
             self.time(group, line, op, dict(axis=-1), x=x, out=y)
             self.time(group, line, op + "_grad", dict(axis=-1), y=y, dy=dy, dx=dx)
 
+    def dropout(self, line, dtype, columns):
+        shape = (max(1, self.options.elements // columns), columns)
+        x = torch.randn(shape, device="cuda", dtype=dtype) * 4
+        y, p, dy, dx = torch.empty_like(x), torch.empty_like(x), torch.randn_like(x), torch.empty_like(x)
+        bits = torch.empty((x.numel() + 31) // 32, device="cuda", dtype=torch.int32).view(torch.uint32)
+        attributes = dict(axis=-1, p=0.1, seed=1)
+        self.time("dropout", line, "softmax_dropout", attributes, x=x, y=y, probabilities=p, dropout_mask=bits)
+        gradient = dict(probabilities=p, dy=dy, dx=dx)
+        self.time("dropout", dict(line, mask="drawn"), "softmax_dropout_grad", attributes, **gradient)
+        self.time("dropout", dict(line, mask="bits"), "softmax_dropout_grad", attributes, dropout_mask=bits,
+                  **gradient)
+
     def summary(self):
         for group, ratios in self.ratios.items():
             least, where = min(ratios, key=lambda pair: pair[0])
@@ -102,7 +119,8 @@ def main():
     parser.add_argument("--mask-columns", default=MASK_COLUMNS)
     parser.add_argument("--mixed", default="bfloat16:float32,float16:float32,float32:bfloat16")
     parser.add_argument("--mixed-columns", default=MIXED_COLUMNS)
-    parser.add_argument("--groups", default="plain,masks,mixed")
+    parser.add_argument("--dropout-columns", default=DROPOUT_COLUMNS)
+    parser.add_argument("--groups", default="plain,masks,mixed,dropout")
     parser.add_argument("--other-bits", action="store_true", help="results may differ")
     options = parser.parse_args()
     torch.manual_seed(0)
@@ -126,6 +144,10 @@ def main():
             x_type, y_type = (getattr(torch, name) for name in types.split(":"))
             for columns in numbers(options.mixed_columns):
                 pair.family(f"mixed {types}", dict(type=types, columns=columns), x_type, y_type, columns)
+    if "dropout" in groups:
+        for name in options.types.split(","):
+            for columns in numbers(options.dropout_columns):
+                pair.dropout(dict(type=name, columns=columns), getattr(torch, name), columns)
     pair.summary()
 
 

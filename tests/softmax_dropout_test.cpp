@@ -116,21 +116,39 @@ TEST(SoftmaxDropoutValues, ADroppedNanIsGone) {
 
 // On a GPU rows that hold whole bytes of mask take one launch; the bits are the cross-check's
 // matter.
-std::int64_t launches_of(std::int64_t columns, const twinops::KeptForGradient& kept) {
-  const twinops::test::OnDevice x("cuda",
-                                  std::vector<float>(static_cast<std::size_t>(6 * columns)));
-  const twinops::Tensor t = x.tensor({6, columns});
-  return twinops::softmax_dropout(t, t, kept, {}, dropout_options()).launches;
-}
-TEST(SoftmaxDropoutLaunches, OneWhereRowsAreWholeBytesOfMask) {
-  void* memory = nullptr;
-  const DLDevice device{kDLCUDA, 0};
-  if (twinops_allocate(device, 64, &memory) != TWINOPS_OK) GTEST_SKIP() << "needs a GPU";
-  twinops_release(device, memory);
+class SoftmaxDropoutLaunches : public testing::Test {
+ protected:
+  void SetUp() override {
+    void* memory = nullptr;
+    const DLDevice device{kDLCUDA, 0};
+    if (twinops_allocate(device, 64, &memory) != TWINOPS_OK) GTEST_SKIP() << "needs a GPU";
+    twinops_release(device, memory);
+  }
+  // Of a call over six rows.
+  template <class Call>
+  static std::int64_t launches_of(std::int64_t columns, Call&& call) {
+    const std::vector<float> zeros(static_cast<std::size_t>(6 * columns));
+    const twinops::test::OnDevice x("cuda", zeros), dy("cuda", zeros);
+    return call(x.tensor({6, columns}), dy.tensor({6, columns})).launches;
+  }
+};
+TEST_F(SoftmaxDropoutLaunches, OneWhereRowsAreWholeBytesOfMask) {
+  const auto forward = [](const twinops::Tensor& x, const twinops::Tensor&) {
+    return twinops::softmax_dropout(x, x, {}, {}, dropout_options());
+  };
   for (const std::int64_t columns : {8, 64, 1000, 1032, 16384})
-    EXPECT_EQ(launches_of(columns, {}), 1) << columns;
+    EXPECT_EQ(launches_of(columns, forward), 1) << columns;
   for (const std::int64_t columns : {7, 100, 16392})
-    EXPECT_EQ(launches_of(columns, {}), 2) << columns;
+    EXPECT_EQ(launches_of(columns, forward), 2) << columns;
+}
+TEST_F(SoftmaxDropoutLaunches, OneForTheGradientOfRowsOfAChunk) {
+  const auto backward = [](const twinops::Tensor& p, const twinops::Tensor& dy) {
+    return twinops::softmax_dropout_grad(p, dy, dy, {}, {}, dropout_options());
+  };
+  for (const std::int64_t columns : {32, 100, 128, 520, 1000, 1024})
+    EXPECT_EQ(launches_of(columns, backward), 1) << columns;
+  for (const std::int64_t columns : {28, 102, 1028})
+    EXPECT_EQ(launches_of(columns, backward), 2) << columns;
 }
 
 // ---- What is refused ---------------------------------------------------------------------------

@@ -173,13 +173,7 @@ void run_softmax_grad(const SoftmaxGradArguments& a, Execution& execution) {
   if (a.rows.rows == 0 || a.rows.length == 0) return;
   const CurrentDevice current(execution.device.index);
   with_out_type<In>(a.types, [&]<class Out>(TypeTag<Out>) {
-    const GradParams<In, Out> params{static_cast<const In*>(a.y),
-                                     static_cast<const In*>(a.dy),
-                                     end_of_rows<In>(a.rows, kY, a.y),
-                                     end_of_rows<In>(a.rows, kDy, a.dy),
-                                     static_cast<Out*>(a.dx),
-                                     in_axes<kKernelAxes>(a.rows),
-                                     static_cast<compute_t<In>>(a.scale)};
+    const auto params = grad_params<In, Out>(a);
     const Alignment alignment = grad_alignment(a);
     if (alignment == Alignment::none || !a.mask.is_plain())
       return launch_grad<kLog, Alignment::none>(a, params, execution);

@@ -27,6 +27,7 @@ __device__ __forceinline__ void grad_warp_rows(const Params& params) {
     const S fragment(params.y + starts.of[kY], left, lane);
     GradFragment<In, S, kTakesAnyRows<Params>> of_lane;
     of_lane.load_chunk(params, fragment, starts, 0);
+    if constexpr (kDropsOut<Params>) params.drop_out(fragment, starts.of[kDx], of_lane.dy);
     const F sum = of_lane.template sum<kLog>() + F(0);
     of_lane.template store<kLog>(fragment, params.dx + starts.of[kDx], step[kDx], sum,
                                  params.scale);

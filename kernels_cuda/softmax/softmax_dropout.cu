@@ -21,15 +21,12 @@ bool is_aligned(const void* p, std::uintptr_t bytes) {
 bool goes_at_once(const SoftmaxDropoutArguments& a, std::size_t element) {
   const DropoutWork& work = a.dropout;
   const SoftmaxArguments& s = a.softmax;
-  const RandomArguments& random = work.random;
-  const bool draws = work.source == DropoutWork::Source::draw;
   return s.types.in == s.types.out && s.rows.outer.rank <= kSoftmaxAxes && s.rows.rows >> 31 == 0 &&
          work.flat && a.step[SoftmaxDropoutArguments::kLogical] == 1 && s.rows.length % 8 == 0 &&
          is_aligned(work.y, 16) && is_aligned(work.mask_out, 8) && scale_allows_vectors(s) &&
          mask_is_aligned(s) &&
          alignment_of(s.rows, {{s.out, element}, {s.x, element}}, kX) == Alignment::aligned &&
-         (!draws || (random.layout == RandomLayout::contiguous && random.first % 4 == 0 &&
-                     random.seed_tensor == nullptr));
+         draws_whole_blocks(work);
 }
 
 template <class T>

@@ -8,9 +8,8 @@
 #pragma once
 
 #include "kernels_cuda/dropout/vector.cuh"
+#include "kernels_cuda/softmax/draw_words.cuh"
 #include "kernels_cuda/softmax/softmax_op.cuh"
-#include "numerics/dropout.hpp"
-#include "operators/dropout_work.hpp"
 
 namespace twinops {
 
@@ -30,24 +29,6 @@ struct SoftmaxDropoutParams : SoftmaxParams<T, T> {
   RandomArguments random;
   PhiloxKeys keys;  // of a seed that the host knows: constants of the launch
 };
-
-// The words of V elements from logical index i on; zeros where nothing is drawn.
-template <int V>
-__device__ __forceinline__ void draw_words(bool draws, const PhiloxKeys& keys,
-                                           const Sequence& sequence, std::uint64_t i,
-                                           PhiloxBlock<std::uint32_t> (&words)[V / 4]) {
-#pragma unroll
-  for (int b = 0; b < V / 4; ++b) {
-    words[b] = {{0, 0, 0, 0}};
-    const std::uint64_t block = sequence.block + i / 4 + static_cast<unsigned>(b);
-    if (draws)
-      words[b] = philox_rounds<std::uint32_t>(
-          {{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
-            static_cast<std::uint32_t>(sequence.subsequence),
-            static_cast<std::uint32_t>(sequence.subsequence >> 32)}},
-          keys);
-  }
-}
 
 // All lanes of the warp; `whole`: the vector is the row's.
 template <int V, class T>

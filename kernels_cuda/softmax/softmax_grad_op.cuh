@@ -32,6 +32,17 @@ struct GradParams {
   }
 };
 
+template <class In, class Out>
+GradParams<In, Out> grad_params(const SoftmaxGradArguments& a) {
+  return {static_cast<const In*>(a.y),
+          static_cast<const In*>(a.dy),
+          end_of_rows<In>(a.rows, kY, a.y),
+          end_of_rows<In>(a.rows, kDy, a.dy),
+          static_cast<Out*>(a.dx),
+          in_axes<kKernelAxes>(a.rows),
+          static_cast<compute_t<In>>(a.scale)};
+}
+
 // What split_axes() gives a launch.
 inline SoftmaxGradArguments part_of(SoftmaxGradArguments a, int axis, std::int64_t begin,
                                     std::int64_t size) {
@@ -93,6 +104,9 @@ template <class Params>
 inline constexpr bool kTakesAnyRows = false;
 template <class In, class Out>
 inline constexpr bool kTakesAnyRows<MaskedGradParams<In, Out>> = true;
+// Parameters whose drop_out() makes softmax's dy of the one that was loaded.
+template <class Params>
+inline constexpr bool kDropsOut = false;
 
 // Not inlined: it is rare, and would be most of a kernel's code.
 template <class In, class F>

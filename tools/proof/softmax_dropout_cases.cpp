@@ -98,7 +98,8 @@ void add_shapes(Cases& cases, DLDataType type) {
       cases.add("rows", type, {k > 2000 ? 3 : 7, k},
                 {.mask = mask, .keeps = k % 2 == 0, .over = k % 3 == 0});
   // Whole bytes of mask: lengths up to and beyond a chunk and a block, with padding and without.
-  for (const std::int64_t k : {8, 24, 64, 136, 520, 1000, 1024, 1032, 2048, 8200, 16384, 16392})
+  for (const std::int64_t k :
+       {8, 24, 64, 136, 264, 520, 1000, 1024, 1032, 2048, 8200, 16384, 16392})
     for (const Mask mask : {Mask::none, Mask::bits, Mask::bytes, Mask::bools})
       for (const bool keeps : {true, false})
         cases.add(keeps ? "whole bytes, kept" : "whole bytes", type, {k > 2000 ? 3 : 9, k},
@@ -108,6 +109,8 @@ void add_shapes(Cases& cases, DLDataType type) {
     cases.add("axis 0, in place", type, {1030, 5}, {.mask = mask, .over = true, .axis = 0});
     cases.add("turned", type, {6, 5, 40}, {.mask = mask, .strides = {200, 1, 5}});
     cases.add("apart", type, {5, 40}, {.mask = mask, .keeps = false, .strides = {43, 1}});
+    cases.add("apart, aligned", type, {5, 136},
+              {.mask = mask, .keeps = false, .strides = {144, 1}});
     cases.add("steps of 2", type, {5, 1030}, {.mask = mask, .strides = {2060, 2}});
     cases.add("nothing", type, {4, 0}, {.mask = mask});
     cases.add("no rows", type, {0, 4}, {.mask = mask});
