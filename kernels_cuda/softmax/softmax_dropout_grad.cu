@@ -14,9 +14,9 @@
 namespace twinops {
 namespace {
 
-// Shorter rows of 16 bits are faster in two launches, by kernels of softmax_grad with fewer lanes a
-// row (docs/lab/softmax-grad-kernels.md#dropout-in-the-same-launch).
-constexpr std::int64_t least_length(std::size_t element) { return element == 2 ? 128 : 32; }
+// Shorter rows are faster in two launches: softmax_grad's own kernels have fewer lanes a row
+// (docs/lab/softmax-grad-kernels.md#dropout-in-the-same-launch).
+constexpr std::int64_t least_length(std::size_t element) { return element == 2 ? 160 : 64; }
 
 // Whether the elements' logical indexes, words and bits of the mask lie as one launch needs them.
 bool goes_at_once(const SoftmaxDropoutGradArguments& a, std::size_t element) {
