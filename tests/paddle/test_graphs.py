@@ -1,9 +1,11 @@
 """Static graphs: to_static by syntax tree and by bytecode, programs of the user's, and programs that
 are saved, loaded and run for inference."""
 
+import gc
 import os
 import subprocess
 import sys
+import types
 
 import numpy as np
 import paddle
@@ -309,6 +311,18 @@ def test_a_gradient_in_a_program_reads_the_masks_that_an_eager_one_reads():
     for op, kind, wanted, read in found:
         expected = _outputs.needs_masks(op, wanted == "wanted")
         assert read == str(expected), f"{op} under a mask of {kind}, {wanted}"
+
+
+def test_paddles_list_of_values_is_gone_when_its_caller_is():
+    """What conftest.py sees to: a function that lives on in a cell would keep references into a dead program."""
+    from paddle.jit.dy2static.pir_partial_program import RunnableProgram
+
+    f = paddle.jit.to_static(F.softmax, full_graph=True)
+    program = f.get_concrete_program(paddle.ones([2, 3]))[0].main_program
+    values = RunnableProgram._get_program_all_values(program)
+    assert [v.get_defining_op().name() for v in values] == ["pd_op.data", "custom_op.twinops_softmax"]
+    holders = gc.get_referrers(values[0])
+    assert not [r for h in holders for r in gc.get_referrers(h) if isinstance(r, types.CellType)]
 
 
 SECOND = """
