@@ -21,7 +21,9 @@ struct GradRun {
   static constexpr int kLanes = V::kLanes;
 
   const In *y, *dy;
-  int n;  // 1 to kFoldChunk
+  int n;          // 1 to kFoldChunk
+  int ahead = 0;  // elements from here to what is fetched while gradients are written; 0: nothing
+  bool buffered = false;  // the terms of a whole chunk wait in a buffer to be added up
 
   // A vector of the terms of elements j, j + 1, ...
   TWINOPS_INLINE V term(int j) const { return term(y + j, dy + j); }
@@ -30,7 +32,7 @@ struct GradRun {
   TWINOPS_INLINE V sum() const {
     const int count = n, whole = count - count % kLanes, end = padded<Compute, Isa>(count);
     const auto at = [&](int j) TWINOPS_INLINE_BODY { return term(j); };
-    if (whole == end) {
+    if (whole == end && !(buffered && end == kFoldChunk)) {
       if (end == kFoldChunk) return fold_in_order<kFoldChunk, Compute, Isa>(at);
       if constexpr (sizeof(In) > 2 && !kLog)
         if (end == kFoldChunk / 2) return fold_in_order<kFoldChunk / 2, Compute, Isa>(at);
@@ -150,16 +152,25 @@ struct GradRun {
     // from.
     const int at_last = count - kLanes;
     const V last = gradient(at_last, y + at_last, dy + at_last);
+    fetch_ahead(fours, count - fours);
     if constexpr (kAtOnce)
       if (fours != 0) write_fours<kOneRow>(dx, fours, of);
 #pragma GCC unroll 4
     for (int j = fours; j < at_last; j += kLanes) store<Isa>(dx + j, gradient(j, y + j, dy + j));
     store<Isa>(dx + at_last, last);
   }
+  // So that memory is busy while gradients are computed
+  // (docs/lab/softmax-cpu.md#copies-that-were-calls-and-rows-fetched-ahead).
+  TWINOPS_INLINE void fetch_ahead(int j, int count) const {
+    if (!kLog || ahead == 0) return;
+    fetch_to_read(y + ahead + j, count);
+    fetch_to_read(dy + ahead + j, count);
+  }
   // Writes the first `count` elements, four vectors at once, which nearly always hold no NaN.
   template <bool kOneRow, class Out, class Gradient>
   TWINOPS_INLINE void write_fours(Out* dx, int count, Gradient&& of) const {
     for (int j = 0; j < count; j += 4 * kLanes) {
+      fetch_ahead(j, 4 * kLanes);
       const auto read = [&](int i, const In* from, V* to) TWINOPS_INLINE_BODY {
         if constexpr (in_words<kOneRow, Out>()) {
           load_two<Isa>(from + i, to[0], to[1]);
@@ -199,15 +210,19 @@ struct GradSums {
   using V = Vec<Compute, Isa>;
   using Run = GradRun<Isa, kLog, In>;
 
-  TWINOPS_INLINE static Run run(const void* y, const void* dy, int n) {
-    return {static_cast<const In*>(y), static_cast<const In*>(dy), n};
+  TWINOPS_INLINE static Run run(const void* y, const void* dy, int n, int ahead = 0) {
+    return {static_cast<const In*>(y), static_cast<const In*>(dy), n, ahead};
   }
   TWINOPS_INLINE static Run run(const GradTile& t, std::int64_t j) {
     return run(static_cast<const In*>(static_cast<const void*>(t.y)) + j * t.y_step,
                static_cast<const In*>(static_cast<const void*>(t.dy)) + j * t.dy_step, t.width);
   }
 
-  static Compute total(const void* y, const void* dy, int n) { return run(y, dy, n).total(); }
+  static Compute total(const void* y, const void* dy, int n, bool buffered) {
+    Run of = run(y, dy, n);
+    of.buffered = buffered;
+    return of.total();
+  }
 
   static void add_up(const GradTile& t, int n, const void* zeros, bool fetches, int pitch,
                      Compute* sums) {
@@ -233,8 +248,8 @@ struct Gradients {
   using Sums = GradSums<Isa, kLog, In>;
 
   [[gnu::noinline]] static void write(const void* y, const void* dy, int n, Compute scale,
-                                      Compute sum, void* dx) {
-    write_row(y, dy, n, scale, sum, {static_cast<Out*>(dx), 1});
+                                      Compute sum, void* dx, int ahead) {
+    write_row(Sums::run(y, dy, n, ahead), scale, sum, {static_cast<Out*>(dx), 1});
   }
   static void group(const GradGroup<Isa, Compute>& rows) {
     constexpr int kRows = V::kLanes;
@@ -251,8 +266,7 @@ struct Gradients {
     alignas(64) Compute sum[kRows];
     save(sum, fold_transposed(sums) + V(Compute(0)));  // no -0 leaves
     for (int r = 0; r < kRows; ++r) {
-      if (ahead) fetch_to_read(static_cast<const In*>(rows.dy[r]) + kRows * n, n);
-      write_row(rows.y[r], rows.dy[r], n, scale, sum[r],
+      write_row(Sums::run(rows.y[r], rows.dy[r], n, ahead ? kRows * n : 0), scale, sum[r],
                 {static_cast<Out*>(rows.dx[r]), step, streamed});
     }
   }
@@ -266,10 +280,9 @@ struct Gradients {
   }
 
  private:
-  TWINOPS_INLINE static void write_row(const void* y, const void* dy, int n, Compute scale,
-                                       Compute of_row, RowView<Out, Isa> dx) {
-    Sums::run(y, dy, n).template write<true>(
-        dx, scale, [sum = V(of_row)](int) TWINOPS_INLINE_BODY { return sum; });
+  TWINOPS_INLINE static void write_row(const typename Sums::Run& run, Compute scale, Compute of_row,
+                                       RowView<Out, Isa> dx) {
+    run.template write<true>(dx, scale, [sum = V(of_row)](int) TWINOPS_INLINE_BODY { return sum; });
   }
 };
 

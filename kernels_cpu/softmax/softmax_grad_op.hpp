@@ -35,10 +35,12 @@ class GradRows {
     streamed_ = wide && !(steps.log && is_amd()) && a.dx != a.y && a.dx != a.dy && gapless &&
                 is_streamed(steps.out_bytes, rows, length);
     dense_ = gapless && !streamed_;
-    cold_ = wide && !steps.log && dense_ && is_cold(steps.out_bytes, rows, length);
     in_place_ = step(Arguments::kY) == 1 && step(Arguments::kDy) == 1 && source == nullptr;
-    ahead_ = steps.log && wide && is_amd() && gapless && in_place_ && length >= 128 &&
-             is_cold(steps.in_bytes, rows, length);
+    ahead_ = steps.log && wide && steps.in_bytes > 2 && is_amd() && gapless && in_place_ &&
+             length >= 128 && length <= kMostAhead && is_cold(steps.in_bytes, rows, length);
+    buffered_ = !steps.log && steps.in_bytes == 4 && sizeof(Vec<F, Isa>) == 64 && is_amd() &&
+                is_cold(steps.in_bytes, rows, length);
+    cold_ = wide && (!steps.log || ahead_) && dense_ && is_cold(steps.out_bytes, rows, length);
   }
 
   // Takes rows of one chunk. A group's elements that are not taken where they are have the buffer.
@@ -62,7 +64,7 @@ class GradRows {
     ChunkTree<Part> tree;
     for (std::int64_t c = begin; c < end; ++c) {
       const Run r = run(at, c, buffers.y, buffers.dy);
-      tree.add(steps_.total(r.y, r.dy, r.n));
+      tree.add(steps_.total(r.y, r.dy, r.n, buffered_));
     }
     return tree.total();
   }
@@ -73,14 +75,15 @@ class GradRows {
   void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& sum, F,
              Kept&) const {
     const Row at = row_at(row);
+    const int ahead = ahead_ ? static_cast<int>(a_.rows.length) : 0;
     Buffers buffers;
     for (std::int64_t c = begin; c < end; ++c) {
       const Run r = run(at, c, buffers.y, buffers.dy);
       const std::int64_t first = c * kFoldChunk;
       if (dense_) {
-        steps_.write(r.y, r.dy, r.n, scale_, sum, at.dx + first * steps_.out_bytes);
+        steps_.write(r.y, r.dy, r.n, scale_, sum, at.dx + first * steps_.out_bytes, ahead);
       } else {
-        steps_.write(r.y, r.dy, r.n, scale_, sum, buffers.dx);
+        steps_.write(r.y, r.dy, r.n, scale_, sum, buffers.dx, ahead);
         put_elements<Isa, F>(at.dx, first, r.n, steps_.out_bytes, step(Arguments::kDx), buffers.dx);
       }
     }
@@ -88,6 +91,8 @@ class GradRows {
 
  private:
   static constexpr int kRows = GradGroup<Isa, F>::kRows;
+  static constexpr std::int64_t kMostAhead =
+      8192;  // elements of a row: the second cache holds more
   TWINOPS_INLINE std::int64_t step(int k) const { return a_.rows.step[k]; }
   TWINOPS_INLINE bool has_groups() const { return a_.rows.length <= kGroupColumns<F>; }
 
@@ -164,7 +169,8 @@ class GradRows {
   bool dense_;     // gradients go where they are to be at once
   bool cold_;      // in no cache yet
   bool in_place_;  // y and dy are read where they are
-  bool ahead_;
+  bool buffered_;  // by GradSteps::total
+  bool ahead_;     // the next rows' y and dy are fetched while gradients are computed
 };
 
 }  // namespace twinops

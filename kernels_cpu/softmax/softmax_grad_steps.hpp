@@ -23,7 +23,7 @@ struct GradGroup {
   F scale;
   bool streamed;  // gradients go past the caches
   bool cold;      // or are in none yet
-  bool ahead;     // the next group's dy is fetched
+  bool ahead;     // the next group's y and dy are fetched
 };
 
 // Element j of `width` strided rows that are neighbours is run j: `step` elements behind run j - 1.
@@ -39,10 +39,12 @@ struct GradSteps {
   int in_bytes, out_bytes;  // of an element
   bool log;
 
-  // The fold of the terms of n elements, up to a chunk.
-  F (*total)(const void* y, const void* dy, int n);
-  // Their gradients, rounded once, to dx, which may be y or dy.
-  void (*write)(const void* y, const void* dy, int n, F scale, F sum, void* dx);
+  // The fold of the terms of n elements, up to a chunk. buffered: they are computed before any is
+  // added.
+  F (*total)(const void* y, const void* dy, int n, bool buffered);
+  // Their gradients, rounded once, to dx, which may be y or dy. ahead: from y and dy to what is
+  // fetched meanwhile, in elements; 0: nothing is.
+  void (*write)(const void* y, const void* dy, int n, F scale, F sum, void* dx, int ahead);
   void (*group)(const GradGroup<Isa, F>& rows);
   // Sums n runs of a tile into `sums`, as fold_runs does. zeros: a run of them. fetches: the next n
   // runs are fetched.
