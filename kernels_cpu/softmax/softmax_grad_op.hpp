@@ -91,8 +91,7 @@ class GradRows {
 
  private:
   static constexpr int kRows = GradGroup<Isa, F>::kRows;
-  static constexpr std::int64_t kMostAhead =
-      8192;  // elements of a row: the second cache holds more
+  static constexpr std::int64_t kMostAhead = 8192;  // elements; the second cache holds such a row
   TWINOPS_INLINE std::int64_t step(int k) const { return a_.rows.step[k]; }
   TWINOPS_INLINE bool has_groups() const { return a_.rows.length <= kGroupColumns<F>; }
 

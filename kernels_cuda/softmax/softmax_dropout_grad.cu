@@ -1,9 +1,9 @@
 // softmax_dropout_grad: one launch where it can be (softmax/softmax_dropout_grad_op.cuh), else
 // dropout's kernel from dy to dx, then softmax_grad's over dx in place. Two launches are needed for
 // types that differ and float64, for rows along another axis, of no whole vectors, not aligned,
-// short or longer than a chunk, under softmax's mask, for a seed a row or on the device,
-// and for words of other layouts. Where dx is of another type than dy, what lies between the two is
-// scratch memory.
+// short or longer than a chunk, under softmax's mask, for a seed a row or on the device, and for
+// words of other layouts. Where dx is of another type than dy, what lies between the two is scratch
+// memory.
 #include "kernels_cuda/kernel.hpp"
 #include "kernels_cuda/softmax/broadcast_sums.hpp"
 #include "kernels_cuda/softmax/grad_dispatch.cuh"
@@ -47,7 +47,7 @@ SoftmaxDropoutGradParams<T> dropout_grad_params(const SoftmaxDropoutGradArgument
 }
 
 template <class T>
-bool launch_at_once(const SoftmaxDropoutGradArguments& a, Execution& execution) {
+void launch_at_once(const SoftmaxDropoutGradArguments& a, Execution& execution) {
   const CurrentDevice current(execution.device.index);
   const auto params = dropout_grad_params<T>(a);
   with_lane_shape<Shapes::coarse, 16 / sizeof(T), false>(
@@ -56,17 +56,20 @@ bool launch_at_once(const SoftmaxDropoutGradArguments& a, Execution& execution) 
         launch_rows(execution, softmax_dropout_grad_warp_kernel<T, S>,
                     grid_of((params.rows.rows + kRows - 1) / kRows), kShortThreads, 0, 1, params);
       });
-  execution.random_words = a.dropout.random_words;
-  return true;
 }
 
 bool run_at_once(const SoftmaxDropoutGradArguments& a, Execution& execution) {
   const Type type = a.softmax.types.in;
   if (a.dropout.elements == 0 || type == Type::float64 || !goes_at_once(a, size_of(type)))
     return false;
-  if (type == Type::float16) return launch_at_once<float16>(a, execution);
-  if (type == Type::bfloat16) return launch_at_once<bfloat16>(a, execution);
-  return launch_at_once<float>(a, execution);
+  if (type == Type::float16)
+    launch_at_once<float16>(a, execution);
+  else if (type == Type::bfloat16)
+    launch_at_once<bfloat16>(a, execution);
+  else
+    launch_at_once<float>(a, execution);
+  execution.random_words = a.dropout.random_words;
+  return true;
 }
 
 // Dropout from dy to dropout.y, then softmax_grad from there: elements of a row lie `step` apart,
