@@ -17,7 +17,6 @@ import twinops.onnx
 from twinops.onnx import _nodes
 
 NAMES = list(twinops.operators())
-MASKS_ARE_BITS = {"mask": "uint32", "dropout_mask": "uint32"}
 
 
 @pytest.fixture(params=["CPUExecutionProvider", "CUDAExecutionProvider"])
@@ -29,6 +28,8 @@ def provider(request):
 
 def sample_of(op, rng, dtype):
     s = sample(op, rng, dtype)
+    # A node's mask has one bit an element.
+    s = s._replace(asked={name: type for name, type in s.asked.items() if type != "bool"})
     if dtype != "float64":
         return s
     # An attribute of a graph is a float of 32 bits.
@@ -40,7 +41,7 @@ def sample_of(op, rng, dtype):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("op", NAMES)
 def test_an_operator_gives_the_bits_of_the_core(op, dtype, rng, provider):
-    s = sample_of(op, rng, dtype)._replace(asked={})
+    s = sample_of(op, rng, dtype)
     expected = core.run(op, *s)
     model, feeds = one_node(op, s, expected)
     results = session(model, provider).run(None, feeds)
@@ -50,7 +51,7 @@ def test_an_operator_gives_the_bits_of_the_core(op, dtype, rng, provider):
 
 @pytest.mark.parametrize("op", NAMES)
 def test_shapes_are_inferred(op, rng):
-    s = sample_of(op, rng, "float32")._replace(asked={})
+    s = sample_of(op, rng, "float32")
     model, _ = one_node(op, s, core.run(op, *s))
     known = {o.name: o.type for o in model.graph.output}
     del model.graph.output[:]

@@ -34,13 +34,13 @@ def python(*arguments, check=True, **environment):
 DIGEST = """
 import hashlib, sys
 import numpy as np, paddle
-sys.path.insert(0, ".")
-import samples
+sys.path[:0] = [".", "../hosts"]
+import tensors
 import twinops.paddle as tp
 digest = hashlib.sha256()
-for op in samples.FORWARD:
-    for dtype in samples.TYPES:
-        inputs, attributes = samples.sample(op, np.random.default_rng(9), dtype)
+for op in tensors.FORWARD:
+    for dtype in tensors.TYPES:
+        inputs, attributes = tensors.sample(op, np.random.default_rng(9), dtype)
         for tensor in tp.run(op, inputs, attributes):
             digest.update(tensor.numpy().tobytes())
 x = paddle.to_tensor(np.random.default_rng(9).standard_normal([700, 1000]).astype("float32"))

@@ -17,7 +17,7 @@ MEMORY = os.environ.get("TWINDEV_MEMORY", "cpu")  # "cuda" on a GPU
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "paddle"))
 
 import twinops.paddle as tp  # noqa: E402
-from samples import FORWARD, TYPES, sample  # noqa: E402
+from tensors import FORWARD, TYPES, sample  # noqa: E402
 
 tp.serve_device("twindev", MEMORY)
 F = tp.functional

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from core import assert_same_bits, seeded
-from samples import TYPES
+from tensors import TYPES
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import gradcheck, gradgradcheck
 

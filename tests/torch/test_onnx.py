@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 from core import assert_same_bits
-from samples import TYPES, sample
+from tensors import TYPES, sample
 
 import twinops.torch as tt
 from twinops.torch import _plugin
@@ -74,8 +74,8 @@ def _as_float(t):
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_every_operator_is_its_node(dtype):
-    samples = {op: sample(op, dtype) for op in _plugin.functional_names()}
+def test_every_operator_is_its_node(dtype, rng):
+    samples = {op: sample(op, rng, dtype) for op in _plugin.functional_names()}
     inputs = tuple(t for tensors, _ in samples.values() for t in tensors.values())
     narrow = [t.dtype == torch.bfloat16 for t in inputs]
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 from core import assert_same_bits, run
-from samples import TYPES, sample, to
+from tensors import TYPES, sample, to
 
 import twinops.torch
 from twinops import operators
@@ -15,6 +15,8 @@ from twinops.torch import _plugin
 
 ops = torch.ops.twinops
 FUNCTIONAL = _plugin.functional_names()
+# Each with what its sample has, and those whose samples have masks of all kinds without any.
+CALLS = [(op, False) for op in FUNCTIONAL] + [("softmax", True), ("log_softmax", True)]
 IN_PLACE = [op for op in operators() if _plugin.is_in_place(op)]
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
@@ -35,9 +37,11 @@ def _core(op, tensors, attributes, outputs):
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize("op", FUNCTIONAL)
-def test_functional_operator_has_the_bits_of_the_core(op, dtype, device):
-    tensors, attributes = sample(op, dtype)
+@pytest.mark.parametrize("op, alone", CALLS)
+def test_functional_operator_has_the_bits_of_the_core(op, alone, dtype, rng, device):
+    tensors, attributes = sample(op, rng, dtype)
+    if alone:
+        tensors, attributes = {"x": tensors["x"]}, {}
     given = getattr(ops, op)(**to(device, tensors), **attributes)
     given = given if isinstance(given, tuple) else (given,)
     names = [r.name for r in _plugin.results(op)]
@@ -76,8 +80,8 @@ def test_an_attribute_text_that_cannot_be_read_is_refused(text, message, device)
 
 
 @pytest.mark.parametrize("op", FUNCTIONAL)
-def test_out_writes_what_the_functional_operator_gives(op, device):
-    tensors, attributes = sample(op, torch.float32)
+def test_out_writes_what_the_functional_operator_gives(op, rng, device):
+    tensors, attributes = sample(op, rng, torch.float32)
     tensors = to(device, tensors)
     given = getattr(ops, op)(**tensors, **attributes)
     given = given if isinstance(given, tuple) else (given,)
@@ -99,8 +103,8 @@ def test_out_writes_what_the_functional_operator_gives(op, device):
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("op", IN_PLACE)
-def test_list_operator_writes_what_the_core_writes(op, dtype, device):
-    tensors, attributes = sample(op, dtype)
+def test_list_operator_writes_what_the_core_writes(op, dtype, rng, device):
+    tensors, attributes = sample(op, rng, dtype)
     here = to(device, {n: _copy(t) for n, t in tensors.items()})
     versions = [t._version for t in here["x"]]
     assert getattr(ops, f"{op}_")(**here, **attributes) is None
@@ -117,8 +121,8 @@ def test_list_operator_writes_what_the_core_writes(op, dtype, device):
 
 
 @pytest.mark.parametrize("op", list(operators()))
-def test_pytorch_finds_nothing_wrong(op, device):
-    tensors, attributes = sample(op, torch.float32)
+def test_pytorch_finds_nothing_wrong(op, rng, device):
+    tensors, attributes = sample(op, rng, torch.float32)
     tensors = to(device, tensors)
     name = f"{op}_" if op in IN_PLACE else op
     if op in FUNCTIONAL:
@@ -133,8 +137,8 @@ def test_pytorch_finds_nothing_wrong(op, device):
 
 
 @pytest.mark.parametrize("op", FUNCTIONAL)
-def test_meta_tensors_have_the_shapes_of_real_ones(op):
-    tensors, attributes = sample(op, torch.bfloat16)
+def test_meta_tensors_have_the_shapes_of_real_ones(op, rng):
+    tensors, attributes = sample(op, rng, torch.bfloat16)
     real = getattr(ops, op)(**tensors, **attributes)
     meta = getattr(ops, op)(**to("meta", tensors), **attributes)
     for r, m in zip(*(v if isinstance(v, tuple) else (v,) for v in (real, meta))):
