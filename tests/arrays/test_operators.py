@@ -11,7 +11,7 @@ import core
 import ml_dtypes
 import numpy as np
 import pytest
-from samples import TYPES, sample
+from samples import TYPES, sample, sizes
 
 import twinops
 from twinops import _outputs
@@ -20,9 +20,8 @@ NAMES = list(twinops.operators())
 
 
 def call(op, s, **more):
-    where = {"shape": s.shape} if s.shape else {}
-    size = next((o.size for o in _outputs.outputs(op) if o.size), None)
-    where.update({size: s.size} if size else {})
+    where = sizes(op, s)
+    where.update({"shape": s.shape} if s.shape else {})
     return getattr(twinops, op)(**where, **s.inputs, **s.attributes, **{**s.asked, **more})
 
 

@@ -5,7 +5,7 @@ import core
 import jax
 import numpy as np
 import pytest
-from samples import TYPES, sample
+from samples import TYPES, sample, sizes
 
 import twinops
 import twinops.jax as tj
@@ -55,11 +55,9 @@ def test_functions_of_arrays_take_jax_arrays(rng, device):
     for op in NAMES:
         s = sample(op, rng, "float32")
         inputs = jax.device_put(s.inputs, device)
-        where = {"shape": s.shape} if s.shape else {}
-        size = next((o.size for o in _outputs.outputs(op) if o.size), None)
-        where.update({size: s.size} if size else {})
+        where = sizes(op, s)
         if s.shape:
-            where["like"] = jax.device_put(np.ones(1, "f4"), device)
+            where.update(shape=s.shape, like=jax.device_put(np.ones(1, "f4"), device))
         results = getattr(twinops, op)(**where, **inputs, **s.attributes, **s.asked)
         names = [o.name for o in _outputs.outputs(op) if not o.on_demand or o.name in s.asked]
         results = dict(zip(names, results if len(names) > 1 else (results,), strict=True))

@@ -4,9 +4,9 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper
+from samples import sizes
 
 import twinops.onnx
-from twinops import _outputs
 from twinops.onnx import _nodes
 
 PROVIDERS = onnxruntime.get_available_providers()
@@ -86,9 +86,7 @@ def one_node(op, s, expected):
             made[output.name] = [result(f"{output.name}{i}", x) for i, x in enumerate(value)]
         elif value is not None:
             made[output.name] = result(output.name, value)
-    size = next((o.size for o in _outputs.outputs(op) if o.size), None)
-    more = {size: s.size} if size else {}
-    node = twinops.onnx.make_node(op, names, made, **s.attributes, **more)
+    node = twinops.onnx.make_node(op, names, made, **s.attributes, **sizes(op, s))
     return model_of([*nodes, node, *casts], feeds, outputs), feeds
 
 

@@ -14,7 +14,6 @@ from samples import TYPES, sample
 
 import twinops
 import twinops.onnx
-from twinops.onnx import _nodes
 
 NAMES = list(twinops.operators())
 
