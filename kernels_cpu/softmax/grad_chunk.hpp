@@ -44,12 +44,15 @@ struct GradRun {
       if constexpr (!kLog) from_y = load_partial<Isa>(y + whole, count - whole);
       last = grad_term<kLog>(from_y, load_partial<Isa>(dy + whole, count - whole));
     }
-    if (end <= 4 * kLanes) {
-      return fold_up_to_four<Compute, Isa>(end, [&](int j) TWINOPS_INLINE_BODY {
-        if (j < whole) return term(j);
-        return j < count ? last : V(Compute(0));
-      });
-    }
+    const auto in_run = [&](int j) TWINOPS_INLINE_BODY {
+      if (j < whole) return term(j);
+      return j < count ? last : V(Compute(0));
+    };
+    if (end <= 4 * kLanes) return fold_up_to_four<Compute, Isa>(end, in_run);
+    // Terms that are dy itself need no buffer: compilers make a call of memcpy of the loop to it
+    // (docs/lab/softmax-cpu.md#copies-that-were-calls-and-rows-fetched-ahead).
+    if constexpr (kLog)
+      if (end == kFoldChunk) return fold_in_order<kFoldChunk, Compute, Isa>(in_run);
     alignas(64) Compute terms[kFoldChunk];
     int j = 0;
     for (; j < whole; j += kLanes) save(terms + j, term(j));

@@ -37,7 +37,8 @@ class GradRows {
     dense_ = gapless && !streamed_;
     in_place_ = step(Arguments::kY) == 1 && step(Arguments::kDy) == 1 && source == nullptr;
     ahead_ = steps.log && wide && steps.in_bytes > 2 && is_amd() && gapless && in_place_ &&
-             length >= 128 && length <= kMostAhead && is_cold(steps.in_bytes, rows, length);
+             length * steps.in_bytes >= kLeastAhead && length <= kMostAhead &&
+             is_cold(steps.in_bytes, rows, length);
     buffered_ = !steps.log && steps.in_bytes == 4 && sizeof(Vec<F, Isa>) == 64 && is_amd() &&
                 is_cold(steps.in_bytes, rows, length);
     cold_ = wide && (!steps.log || ahead_) && dense_ && is_cold(steps.out_bytes, rows, length);
@@ -91,7 +92,9 @@ class GradRows {
 
  private:
   static constexpr int kRows = GradGroup<Isa, F>::kRows;
-  static constexpr std::int64_t kMostAhead = 8192;  // elements; the second cache holds such a row
+  // Rows that are fetched ahead: from so many bytes on, up to so many elements, which the second
+  // cache holds.
+  static constexpr std::int64_t kLeastAhead = 512, kMostAhead = 8192;
   TWINOPS_INLINE std::int64_t step(int k) const { return a_.rows.step[k]; }
   TWINOPS_INLINE bool has_groups() const { return a_.rows.length <= kGroupColumns<F>; }
 
