@@ -58,10 +58,12 @@ TWINOPS_INLINE void fetch_to_write(RowView<T, Isa> out, int n) {
   for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(out.data + j, 1);
 }
 
-// Prefetches n elements into the second cache.
-template <class T>
+// Prefetches n elements; kLocality: as __builtin_prefetch has it, the second cache or the first
+// (3).
+template <int kLocality = 2, class T>
 TWINOPS_INLINE void fetch_to_read(const T* x, int n) {
-  for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(x + j, 0, 2);
+  for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T)))
+    __builtin_prefetch(x + j, 0, kLocality);
 }
 
 // A word of as many bytes as an element, and f<bytes>() for the size of an element that is computed

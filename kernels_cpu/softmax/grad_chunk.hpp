@@ -31,34 +31,61 @@ struct GradRun {
   // The fold of the terms until one vector is left.
   TWINOPS_INLINE V sum() const {
     const int count = n, whole = count - count % kLanes, end = padded<Compute, Isa>(count);
-    const auto at = [&](int j) TWINOPS_INLINE_BODY { return term(j); };
-    if (whole == end && !(buffered && end == kFoldChunk)) {
-      if (end == kFoldChunk) return fold_in_order<kFoldChunk, Compute, Isa>(at);
-      if constexpr (sizeof(In) > 2 && !kLog)
-        if (end == kFoldChunk / 2) return fold_in_order<kFoldChunk / 2, Compute, Isa>(at);
-      return fold_to_vector<Compute, Isa>(end, at);
-    }
     V last(Compute(0));
     if (whole != count) {
       V from_y(Compute(0));
       if constexpr (!kLog) from_y = load_partial<Isa>(y + whole, count - whole);
       last = grad_term<kLog>(from_y, load_partial<Isa>(dy + whole, count - whole));
     }
+    const auto at = [&](int j) TWINOPS_INLINE_BODY { return term(j); };
     const auto in_run = [&](int j) TWINOPS_INLINE_BODY {
       if (j < whole) return term(j);
       return j < count ? last : V(Compute(0));
     };
-    if (end <= 4 * kLanes) return fold_up_to_four<Compute, Isa>(end, in_run);
+    if (end <= 4 * kLanes)
+      return whole == end ? fold_up_to_four<Compute, Isa>(end, at)
+                          : fold_up_to_four<Compute, Isa>(end, in_run);
+    if (end == 8 * kLanes) return in_registers<8>(last);
+    if (end == 16 * kLanes && !buffered) return in_registers<16>(last);
+    if (whole == end && !buffered) {
+      if (end == kFoldChunk) return fold_in_order<kFoldChunk, Compute, Isa>(at);
+      if constexpr (sizeof(In) > 2 && !kLog)
+        if (end == kFoldChunk / 2) return fold_in_order<kFoldChunk / 2, Compute, Isa>(at);
+      return fold_eighths<Compute, Isa>(end, at);
+    }
     // Terms that are dy itself need no buffer: compilers make a call of memcpy of the loop to it
     // (docs/lab/softmax-cpu.md#copies-that-were-calls-and-rows-fetched-ahead).
-    if constexpr (kLog)
+    if constexpr (kLog) {
       if (end == kFoldChunk) return fold_in_order<kFoldChunk, Compute, Isa>(in_run);
+      if (end == kFoldChunk / 2) return fold_in_order<kFoldChunk / 2, Compute, Isa>(in_run);
+    }
     alignas(64) Compute terms[kFoldChunk];
     int j = 0;
     for (; j < whole; j += kLanes) save(terms + j, term(j));
     for (; j < end; j += kLanes) save(terms + j, j < count ? last : V(Compute(0)));
     return fold_eighths<Compute, Isa>(
         end, [&](int i) TWINOPS_INLINE_BODY { return load<Isa>(terms + i); });
+  }
+
+  // The same of more than half of kVectors vectors, a power of two. last: the last one, if it is
+  // not whole.
+  template <int kVectors>
+  TWINOPS_INLINE V in_registers(V last) const {
+    const int count = n, whole = count - count % kLanes;
+    constexpr int kHalf = kVectors / 2;
+    V v[kHalf];
+#pragma GCC unroll 8
+    for (int i = 0; i < kHalf; ++i) v[i] = term(i * kLanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < kHalf; ++i) {
+      const int j = (kHalf + i) * kLanes;
+      if (j < count) v[i] = v[i] + (j < whole ? term(j) : last);
+    }
+#pragma GCC unroll 4
+    for (int half = kHalf / 2; half >= 1; half /= 2)
+#pragma GCC unroll 4
+      for (int i = 0; i < half; ++i) v[i] = v[i] + v[i + half];
+    return v[0];
   }
 
   // The fold of all terms.
@@ -68,16 +95,17 @@ struct GradRun {
     return isa::fold_lanes(sum().v);
   }
 
-  // Writes dx, which may be y or dy. sum(j): the sums of the rows that elements j, j + 1, ...
-  // belong to. kOneRow: all belong to one.
+  // Writes dx, which may be y or dy unless it is streamed. sum(j): the sums of the rows that
+  // elements j, j + 1, ... belong to. kOneRow: all belong to one.
   template <bool kOneRow, class Out, class Sum>
   TWINOPS_INLINE void write(RowView<Out, Isa> dx, Compute scale, Sum&& sum) const {
-    alignas(64) Out buffer[kFoldChunk];
-    const bool apart = dx.step != 1 || dx.streamed;
-    write_dense<kOneRow>(apart ? buffer : dx.data, scale, sum);
-    if (apart)
-      put_elements<Isa, Compute>(reinterpret_cast<char*>(dx.data), 0, n, sizeof(Out), dx.step,
-                                 buffer);
+    if (dx.step != 1) {
+      alignas(64) Out buffer[kFoldChunk];
+      write_dense<kOneRow>(buffer, false, scale, sum);
+      scatter_elements<Compute>(reinterpret_cast<char*>(dx.data), n, sizeof(Out), dx.step, buffer);
+    } else {
+      write_dense<kOneRow>(dx.data, dx.streamed, scale, sum);
+    }
   }
 
  private:
@@ -110,22 +138,22 @@ struct GradRun {
   }
 
   template <bool kOneRow, class Out, class Sum>
-  TWINOPS_INLINE void write_dense(Out* dx, Compute factor, Sum&& sum) const {
+  TWINOPS_INLINE void write_dense(Out* dx, bool streamed, Compute factor, Sum&& sum) const {
     const V scale(factor);
     const auto scaled = [&](int j, V a, V b) TWINOPS_INLINE_BODY {
       return softmax_grad<kLog, In>(a, b, sum(j), scale);
     };
     if constexpr (kLog) {
       // Rare, or shorter than a vector.
-      if (!powers_are_normal()) return write_each<kOneRow, false>(dx, scaled);
-      write_each<kOneRow, true>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
+      if (!powers_are_normal()) return write_each<kOneRow, false>(dx, streamed, scaled);
+      write_each<kOneRow, true>(dx, streamed, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
         return normal_log_softmax_grad<In>(a, b, sum(j), scale);
       });
     } else {
       // Four vectors at once are faster where much is computed or a lane would be moved.
       constexpr bool kAtOnce = in_words<kOneRow, Out>();
-      if (factor != Compute(1)) return write_each<kOneRow, kAtOnce>(dx, scaled);
-      write_each<kOneRow, kAtOnce>(dx, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
+      if (factor != Compute(1)) return write_each<kOneRow, kAtOnce>(dx, streamed, scaled);
+      write_each<kOneRow, kAtOnce>(dx, streamed, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
         return softmax_grad<kLog, In>(a, b, sum(j));  // the same bits
       });
     }
@@ -139,11 +167,13 @@ struct GradRun {
 
   // kAtOnce: four vectors at once.
   template <bool kOneRow, bool kAtOnce, class Out, class Gradient>
-  TWINOPS_INLINE void write_each(Out* dx, Gradient&& of) const {
+  TWINOPS_INLINE void write_each(Out* dx, bool streamed, Gradient&& of) const {
     const auto gradient = [&](int j, const In* from_y, const In* from_dy) TWINOPS_INLINE_BODY {
       return of(j, load<Isa>(from_y), load<Isa>(from_dy));
     };
     const int count = n;
+    if constexpr (sizeof(Out) == sizeof(Compute))
+      if (streamed && write_past_caches(dx, gradient)) return;
     if (count < kLanes) {
       alignas(64) Out out[kLanes];
       store<Isa>(out, of(0, load_partial<Isa>(y, count), load_partial<Isa>(dy, count)));
@@ -162,12 +192,41 @@ struct GradRun {
     for (int j = fours; j < at_last; j += kLanes) store<Isa>(dx + j, gradient(j, y + j, dy + j));
     store<Isa>(dx + at_last, last);
   }
+  // Whole lines go past the caches, and the ends of the run, which share theirs with neighbours, do
+  // not. Returns false, and nothing is written, where the run is short.
+  template <class Out, class Gradient>
+  TWINOPS_INLINE bool write_past_caches(Out* dx, Gradient&& gradient) const {
+    constexpr int kLine = 64 / static_cast<int>(sizeof(Out));
+    const int count = n;
+    const auto address = reinterpret_cast<std::uintptr_t>(dx);
+    if (count < 2 * kLine || address % sizeof(Out) != 0) return false;
+    const int head = static_cast<int>(-address % 64 / sizeof(Out));
+    const int end = head + (count - head) / kLine * kLine;
+    alignas(64) Out edge[kLine];
+    const auto line_at = [&](int first) TWINOPS_INLINE_BODY {
+      for (int j = 0; j < kLine; j += kLanes)
+        store<Isa>(edge + j, gradient(first + j, y + first + j, dy + first + j));
+    };
+    fetch_ahead(0, count);
+    if (head != 0) {
+      line_at(0);
+      copy_partial<kLine>(dx, edge, head);
+    }
+#pragma GCC unroll 4
+    for (int j = head; j < end; j += kLanes)
+      isa::stream(dx + j, canonical(gradient(j, y + j, dy + j)).v);
+    if (end != count) {
+      line_at(count - kLine);
+      copy_partial<kLine>(dx + end, edge + kLine - (count - end), count - end);
+    }
+    return true;
+  }
   // So that memory is busy while gradients are computed
   // (docs/lab/softmax-cpu.md#copies-that-were-calls-and-rows-fetched-ahead).
   TWINOPS_INLINE void fetch_ahead(int j, int count) const {
     if (!kLog || ahead == 0) return;
-    fetch_to_read(y + ahead + j, count);
-    fetch_to_read(dy + ahead + j, count);
+    fetch_to_read<3>(y + ahead + j, count);
+    fetch_to_read<3>(dy + ahead + j, count);
   }
   // Writes the first `count` elements, four vectors at once, which nearly always hold no NaN.
   template <bool kOneRow, class Out, class Gradient>
@@ -251,27 +310,14 @@ struct Gradients {
   using Sums = GradSums<Isa, kLog, In>;
 
   [[gnu::noinline]] static void write(const void* y, const void* dy, int n, Compute scale,
-                                      Compute sum, void* dx, int ahead) {
-    write_row(Sums::run(y, dy, n, ahead), scale, sum, {static_cast<Out*>(dx), 1});
+                                      Compute sum, void* dx, bool streamed, int ahead) {
+    write_row(Sums::run(y, dy, n, ahead), scale, sum, {static_cast<Out*>(dx), 1, streamed});
   }
   static void group(const GradGroup<Isa, Compute>& rows) {
-    constexpr int kRows = V::kLanes;
-    // What is not local is read again after every store.
-    const int n = rows.n;
-    const std::int64_t step = rows.step;
-    const Compute scale = rows.scale;
-    const bool streamed = rows.streamed, cold = rows.cold, ahead = rows.ahead;
-    V sums[kRows];
-    for (int r = 0; r < kRows; ++r) {
-      if (cold) fetch_to_write(RowView<Out, Isa>{static_cast<Out*>(rows.dx[r]), 1}, n);
-      sums[r] = Sums::run(rows.y[r], rows.dy[r], n).sum();
-    }
-    alignas(64) Compute sum[kRows];
-    save(sum, fold_transposed(sums) + V(Compute(0)));  // no -0 leaves
-    for (int r = 0; r < kRows; ++r) {
-      write_row(Sums::run(rows.y[r], rows.dy[r], n, ahead ? kRows * n : 0), scale, sum[r],
-                {static_cast<Out*>(rows.dx[r]), step, streamed});
-    }
+    // Loops whose length is known are unrolled.
+    if (rows.n == 4 * V::kLanes) return rows_of<4 * V::kLanes>(rows);
+    if (rows.n == 8 * V::kLanes) return rows_of<8 * V::kLanes>(rows);
+    rows_of<0>(rows);
   }
   static void write_tile(const GradTile& t, int n, Compute scale, const Compute* sums,
                          bool streamed) {
@@ -283,6 +329,60 @@ struct Gradients {
   }
 
  private:
+  static constexpr int kRows = V::kLanes;
+  static constexpr int kLeastAlone = 1024 / static_cast<int>(sizeof(In));
+
+  // kLength: that of the rows; 0: any.
+  template <int kLength>
+  [[gnu::noinline]] static void rows_of(GradGroup<Isa, Compute> rows) {
+    if constexpr (kLength != 0) rows.n = kLength;
+    if (rows.n < 4 * V::kLanes && rows.rows == kRows) return short_rows(rows);
+    const bool alone = rows.buffered && rows.n >= kLeastAlone;
+    const int most = alone ? 1 : rows_at_once(rows);
+    Compute sums[kRows];
+    for (int first = 0; first < rows.rows; first += most) {
+      const int count = rows.rows - first < most ? rows.rows - first : most;
+      for (int r = 0; r < count; ++r) {
+        if (rows.ahead != 0 && !rows.streamed) fetch_to_write(results_of(rows, first + r), rows.n);
+        auto run = run_of(rows, first + r);
+        run.buffered = alone;
+        sums[r] = run.total() + Compute(0);  // no -0 leaves
+      }
+      write_rows(rows, first, count, sums);
+    }
+  }
+  // As many rows of less than four vectors as a vector has lanes: their sums fold together.
+  TWINOPS_INLINE static void short_rows(const GradGroup<Isa, Compute>& rows) {
+    V each[kRows];
+    for (int r = 0; r < kRows; ++r) each[r] = run_of(rows, r).sum();
+    alignas(64) Compute sums[kRows];
+    save(sums, fold_transposed(each) + V(Compute(0)));  // no -0 leaves
+    write_rows(rows, 0, kRows, sums);
+  }
+  // Rows that are added up before the first of them is written: as many as stay in the first cache,
+  // and few where they come from memory.
+  TWINOPS_INLINE static int rows_at_once(const GradGroup<Isa, Compute>& rows) {
+    constexpr int kBytes = 8192, kCold = 4;
+    const int room = kBytes / static_cast<int>(sizeof(Compute)) / rows.n;
+    const int most = rows.cold ? kCold : kRows;
+    return room < 1 ? 1 : room < most ? room : most;
+  }
+  TWINOPS_INLINE static typename Sums::Run run_of(const GradGroup<Isa, Compute>& rows, int r) {
+    return Sums::run(rows.y + r * rows.y_pitch, rows.dy + r * rows.dy_pitch, rows.n);
+  }
+  TWINOPS_INLINE static RowView<Out, Isa> results_of(const GradGroup<Isa, Compute>& rows, int r) {
+    return {reinterpret_cast<Out*>(rows.dx + r * rows.dx_pitch), rows.step, rows.streamed};
+  }
+  TWINOPS_INLINE static void write_rows(const GradGroup<Isa, Compute>& rows, int first, int count,
+                                        const Compute* sums) {
+    // What is not local is read again after every store.
+    const GradGroup<Isa, Compute> of = rows;
+    for (int r = 0; r < count; ++r) {
+      auto run = run_of(of, first + r);
+      run.ahead = of.ahead;
+      write_row(run, of.scale, sums[r], results_of(of, first + r));
+    }
+  }
   TWINOPS_INLINE static void write_row(const typename Sums::Run& run, Compute scale, Compute of_row,
                                        RowView<Out, Isa> dx) {
     run.template write<true>(dx, scale, [sum = V(of_row)](int) TWINOPS_INLINE_BODY { return sum; });

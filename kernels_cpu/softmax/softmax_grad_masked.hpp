@@ -50,7 +50,7 @@ class MaskedGradRows {
     Buffers buffers;
     for (std::int64_t c = begin; c < end; ++c) {
       const int n = read(at, c, buffers);
-      steps_.write(buffers.y, buffers.dy, n, static_cast<F>(a_.scale), sum, buffers.dx, 0);
+      steps_.write(buffers.y, buffers.dy, n, static_cast<F>(a_.scale), sum, buffers.dx, false, 0);
       char* const to = at.dx + c * kFoldChunk * step * steps_.out_bytes;
       keep(steps_.out_bytes, buffers.dx, buffers.counts, n, step == 1 ? to : buffers.dx);
       if (step != 1) scatter_elements<F>(to, n, steps_.out_bytes, step, buffers.dx);

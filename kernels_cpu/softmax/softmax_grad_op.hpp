@@ -3,9 +3,9 @@
 // instruction set.
 //
 // Memory: y and dy are read twice, the second time from a cache if the row fits one; dx is written
-// once. Elements that are not contiguous are gathered into contiguous runs first. Short rows go as
-// many at once as a vector has lanes and fold their sums together. Order: docs/softmax.md.
-// What was tried: docs/lab/softmax-cpu.md#what-was-tried-in-the-kernels.
+// once. Elements that are not contiguous are gathered into contiguous runs first. Rows of a chunk
+// go as many at once as stay in the first cache. Order: docs/softmax.md. What was tried:
+// docs/lab/softmax-cpu.md#gradients-at-the-rate-of-memory.
 #pragma once
 
 #include "kernels_cpu/rows/fold_transposed.hpp"
@@ -29,19 +29,19 @@ class GradRows {
   GradRows(const SoftmaxGradArguments& a, const Steps& steps, const GradSource* source)
       : a_(a), steps_(steps), source_(source), scale_(static_cast<F>(a.scale)) {
     const std::int64_t rows = a.rows.rows, length = a.rows.length;
-    // Outputs of 16 bits have more to compute for each byte and lose by being streamed or
-    // prefetched; log_softmax_grad on AMD loses by being streamed: docs/lab/softmax-cpu.md.
-    const bool wide = steps.out_bytes > 2, gapless = step(Arguments::kDx) == 1;
-    streamed_ = wide && !(steps.log && is_amd()) && a.dx != a.y && a.dx != a.dy && gapless &&
-                is_streamed(steps.out_bytes, rows, length);
-    dense_ = gapless && !streamed_;
+    const std::int64_t bytes = length * steps.out_bytes;
+    dense_ = step(Arguments::kDx) == 1;
     in_place_ = step(Arguments::kY) == 1 && step(Arguments::kDy) == 1 && source == nullptr;
-    ahead_ = steps.log && wide && steps.in_bytes > 2 && is_amd() && gapless && in_place_ &&
-             length * steps.in_bytes >= kLeastAhead && length <= kMostAhead &&
-             is_cold(steps.in_bytes, rows, length);
-    buffered_ = !steps.log && steps.in_bytes == 4 && sizeof(Vec<F, Isa>) == 64 && is_amd() &&
-                is_cold(steps.in_bytes, rows, length);
-    cold_ = wide && (!steps.log || ahead_) && dense_ && is_cold(steps.out_bytes, rows, length);
+    cold_ = is_cold(steps.in_bytes, rows, length);
+    // Outputs of 16 bits, which have more to compute for each byte, lose by being streamed or
+    // prefetched, and long rows of log_softmax_grad on AMD by being streamed.
+    const bool wide = dense_ && steps.out_bytes > 2, amd = is_amd();
+    streamed_ = wide && !(steps.log && amd && bytes > kMostStreamedLog) && a.dx != a.y &&
+                a.dx != a.dy && is_streamed(steps.out_bytes, rows, length, kLeastStreamed);
+    if (steps.log && wide && steps.in_bytes > 2 && amd && in_place_ && cold_ &&
+        length <= kMostAhead && length * steps.in_bytes >= kLeastAhead)
+      ahead_ = static_cast<int>(length) * (!has_groups() ? 1 : bytes > 1024 ? 4 : 8);
+    buffered_ = !steps.log && amd && cold_ && (wide || length <= kFoldChunk / 2);
   }
 
   // Takes rows of one chunk. A group's elements that are not taken where they are have the buffer.
@@ -50,10 +50,18 @@ class GradRows {
     return 2 * kRows * kGroupColumns<F>;
   }
   void short_rows(std::int64_t begin, std::int64_t end, F* buffer) const {
-    if (has_groups())
-      for (; begin + kRows <= end; begin += kRows) group(begin, buffer);
+    const std::int64_t even = evenly_apart();
     Kept kept;
-    for (; begin < end; ++begin) whole_row(*this, begin, 1, kept);
+    while (begin < end) {
+      if (!has_groups()) {
+        whole_row(*this, begin++, 1, kept);
+        continue;
+      }
+      const std::int64_t left = std::min(end - begin, even - begin % even);
+      const int rows = static_cast<int>(left < kRows ? left : kRows);
+      group(begin, rows, buffer);
+      begin += rows;
+    }
   }
 
   Kept kept(F*, std::int64_t) const { return {}; }
@@ -76,16 +84,17 @@ class GradRows {
   void write(std::int64_t row, std::int64_t begin, std::int64_t end, const Part& sum, F,
              Kept&) const {
     const Row at = row_at(row);
-    const int ahead = ahead_ ? static_cast<int>(a_.rows.length) : 0;
     Buffers buffers;
     for (std::int64_t c = begin; c < end; ++c) {
       const Run r = run(at, c, buffers.y, buffers.dy);
       const std::int64_t first = c * kFoldChunk;
       if (dense_) {
-        steps_.write(r.y, r.dy, r.n, scale_, sum, at.dx + first * steps_.out_bytes, ahead);
+        steps_.write(r.y, r.dy, r.n, scale_, sum, at.dx + first * steps_.out_bytes, streamed_,
+                     ahead_);
       } else {
-        steps_.write(r.y, r.dy, r.n, scale_, sum, buffers.dx, ahead);
-        put_elements<Isa, F>(at.dx, first, r.n, steps_.out_bytes, step(Arguments::kDx), buffers.dx);
+        steps_.write(r.y, r.dy, r.n, scale_, sum, buffers.dx, false, 0);
+        scatter_elements<F>(at.dx + first * step(Arguments::kDx) * steps_.out_bytes, r.n,
+                            steps_.out_bytes, step(Arguments::kDx), buffers.dx);
       }
     }
   }
@@ -94,9 +103,14 @@ class GradRows {
   static constexpr int kRows = GradGroup<Isa, F>::kRows;
   // Rows that are fetched ahead: from so many bytes on, up to so many elements, which the second
   // cache holds.
-  static constexpr std::int64_t kLeastAhead = 512, kMostAhead = 8192;
+  static constexpr std::int64_t kLeastAhead = 256, kMostAhead = 8192;
+  // Rows of so many bytes are streamed; of log_softmax_grad on AMD up to so many.
+  static constexpr std::int64_t kLeastStreamed = 256,
+                                kMostStreamedLog = sizeof(Vec<F, Isa>) == 64 ? 2048 : 0;
   TWINOPS_INLINE std::int64_t step(int k) const { return a_.rows.step[k]; }
-  TWINOPS_INLINE bool has_groups() const { return a_.rows.length <= kGroupColumns<F>; }
+  TWINOPS_INLINE bool has_groups() const {
+    return a_.rows.length <= (in_place_ ? kFoldChunk : kGroupColumns<F>);
+  }
 
   struct Row {
     char* dx;
@@ -140,27 +154,56 @@ class GradRows {
     return run;
   }
 
-  // Takes rows [row, row + kRows).
-  TWINOPS_INLINE void group(std::int64_t row, F* buffer) const {
-    constexpr int kCapacity = kGroupColumns<F>;
-    const auto place = [&](int r) TWINOPS_INLINE_BODY {
-      return buffer == nullptr ? nullptr : buffer + r * kCapacity;
-    };
-    GradGroup<Isa, F> rows;
-    for (int r = 0; r < kRows; ++r) {
-      const Row at = row_at(row + r);
-      const Run of = run(at, 0, place(r), place(kRows + r));
-      rows.dx[r] = at.dx;
-      rows.y[r] = of.y;
-      rows.dy[r] = of.dy;
+  // Rows that lie evenly apart: those along the innermost of the other axes.
+  TWINOPS_INLINE std::int64_t evenly_apart() const {
+    const auto& outer = a_.rows.outer;
+    return outer.rank == 0 ? 1 : outer.size[outer.rank - 1];
+  }
+  TWINOPS_INLINE std::int64_t pitch(int k) const {
+    const auto& outer = a_.rows.outer;
+    return outer.rank == 0 ? 0 : outer.stride[k][outer.rank - 1];
+  }
+
+  // Takes rows [row, row + rows), which lie evenly apart.
+  TWINOPS_INLINE void group(std::int64_t row, int rows, F* buffer) const {
+    const Row first = row_at(row);
+    GradGroup<Isa, F> group;
+    group.dx = first.dx;
+    group.y = first.y;
+    group.dy = first.dy;
+    group.dx_pitch = pitch(Arguments::kDx) * steps_.out_bytes;
+    group.y_pitch = pitch(Arguments::kY) * steps_.in_bytes;
+    group.dy_pitch = pitch(Arguments::kDy) * steps_.in_bytes;
+    group.rows = rows;
+    group.n = static_cast<int>(a_.rows.length);
+    group.step = step(Arguments::kDx);
+    group.scale = scale_;
+    group.streamed = streamed_;
+    group.cold = cold_;
+    group.buffered = buffered_;
+    group.ahead = ahead_;
+    if (!in_place_) gather(first, buffer, group);
+    steps_.group(group);
+  }
+  // Puts what is not taken where it lies into the buffer.
+  [[gnu::noinline]] void gather(Row at, F* buffer, GradGroup<Isa, F>& group) const {
+    constexpr std::int64_t kPitch = kGroupColumns<F> * sizeof(F);
+    const auto place = reinterpret_cast<char*>(buffer);
+    const std::int64_t y_pitch = group.y_pitch, dy_pitch = group.dy_pitch;
+    for (int r = 0; r < group.rows; ++r) {
+      gathered(at, 0, group.n, place + r * kPitch, place + (kRows + r) * kPitch);
+      at.y += y_pitch;
+      at.dy += dy_pitch;
+      ++at.index;
     }
-    rows.n = static_cast<int>(a_.rows.length);
-    rows.step = step(Arguments::kDx);
-    rows.scale = scale_;
-    rows.streamed = streamed_;
-    rows.cold = cold_;
-    rows.ahead = ahead_;
-    steps_.group(rows);
+    if (step(Arguments::kY) != 1) {
+      group.y = place;
+      group.y_pitch = kPitch;
+    }
+    if (source_ != nullptr || step(Arguments::kDy) != 1) {
+      group.dy = place + kRows * kPitch;
+      group.dy_pitch = kPitch;
+    }
   }
 
   const SoftmaxGradArguments& a_;
@@ -169,10 +212,10 @@ class GradRows {
   const F scale_;
   bool streamed_;  // gradients go past the caches
   bool dense_;     // gradients go where they are to be at once
-  bool cold_;      // in no cache yet
+  bool cold_;      // y and dy are in no cache
   bool in_place_;  // y and dy are read where they are
   bool buffered_;  // by GradSteps::total
-  bool ahead_;     // the next rows' y and dy are fetched while gradients are computed
+  int ahead_ = 0;  // as in GradSteps::write
 };
 
 }  // namespace twinops

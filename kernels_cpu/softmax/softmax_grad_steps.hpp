@@ -11,19 +11,21 @@
 
 namespace twinops {
 
-// As many rows of n elements as a vector has lanes. y and dy lie without gaps, and gradients `step`
-// elements apart.
+// Up to kRows rows of n elements, which lie evenly apart. y and dy lie without gaps, and gradients
+// `step` elements apart.
 template <class Isa, class F>
 struct GradGroup {
   static constexpr int kRows = Vec<F, Isa>::kLanes;
-  void* dx[kRows];
-  const void *y[kRows], *dy[kRows];
-  int n;
+  char* dx;
+  const char *y, *dy;
+  std::int64_t dx_pitch, y_pitch, dy_pitch;  // bytes from a row to the next
+  int rows, n;
   std::int64_t step;
   F scale;
   bool streamed;  // gradients go past the caches
-  bool cold;      // or are in none yet
-  bool ahead;     // the next group's y and dy are fetched
+  bool cold;      // y and dy are in none
+  bool buffered;  // as in total
+  int ahead;      // as in write
 };
 
 // Element j of `width` strided rows that are neighbours is run j: `step` elements behind run j - 1.
@@ -42,9 +44,10 @@ struct GradSteps {
   // The fold of the terms of n elements, up to a chunk. buffered: they are computed before any is
   // added.
   F (*total)(const void* y, const void* dy, int n, bool buffered);
-  // Their gradients, rounded once, to dx, which may be y or dy. ahead: from y and dy to what is
-  // fetched meanwhile, in elements; 0: nothing is.
-  void (*write)(const void* y, const void* dy, int n, F scale, F sum, void* dx, int ahead);
+  // Their gradients, rounded once, to dx, which may be y or dy. streamed: past the caches.
+  // ahead: from y and dy to what is fetched meanwhile, in elements; 0: nothing is.
+  void (*write)(const void* y, const void* dy, int n, F scale, F sum, void* dx, bool streamed,
+                int ahead);
   void (*group)(const GradGroup<Isa, F>& rows);
   // Sums n runs of a tile into `sums`, as fold_runs does. zeros: a run of them. fetches: the next n
   // runs are fetched.
