@@ -99,13 +99,14 @@ struct GradRun {
   // elements j, j + 1, ... belong to. kOneRow: all belong to one.
   template <bool kOneRow, class Out, class Sum>
   TWINOPS_INLINE void write(RowView<Out, Isa> dx, Compute scale, Sum&& sum) const {
-    if (dx.step != 1) {
-      alignas(64) Out buffer[kFoldChunk];
-      write_dense<kOneRow>(buffer, false, scale, sum);
-      scatter_elements<Compute>(reinterpret_cast<char*>(dx.data), n, sizeof(Out), dx.step, buffer);
-    } else {
-      write_dense<kOneRow>(dx.data, dx.streamed, scale, sum);
-    }
+    // Vectors of SSE2 make long loops: another one would make a program of them larger by a tenth.
+    constexpr bool kDirect = sizeof(Out) == sizeof(Compute) && sizeof(V) > 16;
+    const bool apart = dx.step != 1 || (dx.streamed && !kDirect);
+    alignas(64) Out buffer[kFoldChunk];
+    write_dense<kOneRow, kDirect>(apart ? buffer : dx.data, !apart && dx.streamed, scale, sum);
+    if (apart)
+      put_elements<Isa, Compute>(reinterpret_cast<char*>(dx.data), 0, n, sizeof(Out), dx.step,
+                                 buffer);
   }
 
  private:
@@ -137,7 +138,7 @@ struct GradRun {
     return !isa::holds_nan(nan.v, nan.v, nan.v, nan.v);
   }
 
-  template <bool kOneRow, class Out, class Sum>
+  template <bool kOneRow, bool kDirect, class Out, class Sum>
   TWINOPS_INLINE void write_dense(Out* dx, bool streamed, Compute factor, Sum&& sum) const {
     const V scale(factor);
     const auto scaled = [&](int j, V a, V b) TWINOPS_INLINE_BODY {
@@ -145,15 +146,15 @@ struct GradRun {
     };
     if constexpr (kLog) {
       // Rare, or shorter than a vector.
-      if (!powers_are_normal()) return write_each<kOneRow, false>(dx, streamed, scaled);
-      write_each<kOneRow, true>(dx, streamed, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
+      if (!powers_are_normal()) return write_each<kOneRow, false, kDirect>(dx, streamed, scaled);
+      write_each<kOneRow, true, kDirect>(dx, streamed, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
         return normal_log_softmax_grad<In>(a, b, sum(j), scale);
       });
     } else {
       // Four vectors at once are faster where much is computed or a lane would be moved.
       constexpr bool kAtOnce = in_words<kOneRow, Out>();
-      if (factor != Compute(1)) return write_each<kOneRow, kAtOnce>(dx, streamed, scaled);
-      write_each<kOneRow, kAtOnce>(dx, streamed, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
+      if (factor != Compute(1)) return write_each<kOneRow, kAtOnce, kDirect>(dx, streamed, scaled);
+      write_each<kOneRow, kAtOnce, kDirect>(dx, streamed, [&](int j, V a, V b) TWINOPS_INLINE_BODY {
         return softmax_grad<kLog, In>(a, b, sum(j));  // the same bits
       });
     }
@@ -165,14 +166,14 @@ struct GradRun {
     return kOneRow && std::is_same_v<In, bfloat16> && std::is_same_v<Out, bfloat16>;
   }
 
-  // kAtOnce: four vectors at once.
-  template <bool kOneRow, bool kAtOnce, class Out, class Gradient>
+  // kAtOnce: four vectors at once. kDirect: they may go past the caches.
+  template <bool kOneRow, bool kAtOnce, bool kDirect, class Out, class Gradient>
   TWINOPS_INLINE void write_each(Out* dx, bool streamed, Gradient&& of) const {
     const auto gradient = [&](int j, const In* from_y, const In* from_dy) TWINOPS_INLINE_BODY {
       return of(j, load<Isa>(from_y), load<Isa>(from_dy));
     };
     const int count = n;
-    if constexpr (sizeof(Out) == sizeof(Compute))
+    if constexpr (kDirect)
       if (streamed && write_past_caches(dx, gradient)) return;
     if (count < kLanes) {
       alignas(64) Out out[kLanes];
@@ -212,7 +213,6 @@ struct GradRun {
       line_at(0);
       copy_partial<kLine>(dx, edge, head);
     }
-#pragma GCC unroll 4
     for (int j = head; j < end; j += kLanes)
       isa::stream(dx + j, canonical(gradient(j, y + j, dy + j)).v);
     if (end != count) {
@@ -314,9 +314,11 @@ struct Gradients {
     write_row(Sums::run(y, dy, n, ahead), scale, sum, {static_cast<Out*>(dx), 1, streamed});
   }
   static void group(const GradGroup<Isa, Compute>& rows) {
-    // Loops whose length is known are unrolled.
-    if (rows.n == 4 * V::kLanes) return rows_of<4 * V::kLanes>(rows);
-    if (rows.n == 8 * V::kLanes) return rows_of<8 * V::kLanes>(rows);
+    // Loops whose length is known are unrolled. Those of SSE2 would be long ones.
+    if constexpr (sizeof(V) > 16) {
+      if (rows.n == 4 * V::kLanes) return rows_of<4 * V::kLanes>(rows);
+      if (rows.n == 8 * V::kLanes) return rows_of<8 * V::kLanes>(rows);
+    }
     rows_of<0>(rows);
   }
   static void write_tile(const GradTile& t, int n, Compute scale, const Compute* sums,
@@ -336,28 +338,31 @@ struct Gradients {
   template <int kLength>
   [[gnu::noinline]] static void rows_of(GradGroup<Isa, Compute> rows) {
     if constexpr (kLength != 0) rows.n = kLength;
-    if (rows.n < 4 * V::kLanes && rows.rows == kRows) return short_rows(rows);
+    // Sums of as many rows as a vector has lanes fold together where rows are of few vectors.
+    const bool together = sizeof(V) > 16 && rows.n < 4 * V::kLanes && rows.rows == kRows;
     const bool alone = rows.buffered && rows.n >= kLeastAlone;
-    const int most = alone ? 1 : rows_at_once(rows);
-    Compute sums[kRows];
+    const int most = together ? kRows : alone ? 1 : rows_at_once(rows);
+    alignas(64) Compute sums[kRows];
     for (int first = 0; first < rows.rows; first += most) {
       const int count = rows.rows - first < most ? rows.rows - first : most;
-      for (int r = 0; r < count; ++r) {
-        if (rows.ahead != 0 && !rows.streamed) fetch_to_write(results_of(rows, first + r), rows.n);
-        auto run = run_of(rows, first + r);
-        run.buffered = alone;
-        sums[r] = run.total() + Compute(0);  // no -0 leaves
+      if (together) {
+        fold_together(rows, sums);
+      } else {
+        for (int r = 0; r < count; ++r) {
+          if (rows.ahead != 0 && !rows.streamed)
+            fetch_to_write(results_of(rows, first + r), rows.n);
+          auto run = run_of(rows, first + r);
+          run.buffered = alone;
+          sums[r] = run.total() + Compute(0);  // no -0 leaves
+        }
       }
       write_rows(rows, first, count, sums);
     }
   }
-  // As many rows of less than four vectors as a vector has lanes: their sums fold together.
-  TWINOPS_INLINE static void short_rows(const GradGroup<Isa, Compute>& rows) {
+  TWINOPS_INLINE static void fold_together(const GradGroup<Isa, Compute>& rows, Compute* sums) {
     V each[kRows];
     for (int r = 0; r < kRows; ++r) each[r] = run_of(rows, r).sum();
-    alignas(64) Compute sums[kRows];
     save(sums, fold_transposed(each) + V(Compute(0)));  // no -0 leaves
-    write_rows(rows, 0, kRows, sums);
   }
   // Rows that are added up before the first of them is written: as many as stay in the first cache,
   // and few where they come from memory.
