@@ -39,7 +39,7 @@ class GradRows {
     streamed_ = wide && !(steps.log && amd && bytes > kMostStreamedLog) && a.dx != a.y &&
                 a.dx != a.dy && is_streamed(steps.out_bytes, rows, length, kLeastStreamed);
     if (steps.log && wide && steps.in_bytes > 2 && amd && in_place_ && cold_ &&
-        length <= kMostAhead && length * steps.in_bytes >= kLeastAhead)
+        length * steps.in_bytes >= kLeastAhead && length * steps.in_bytes <= kMostAhead)
       ahead_ = static_cast<int>(length) * (!has_groups() ? 1 : bytes > 1024 ? 4 : 8);
     buffered_ = !steps.log && amd && cold_ && (wide || length <= kFoldChunk / 2);
   }
@@ -101,9 +101,8 @@ class GradRows {
 
  private:
   static constexpr int kRows = GradGroup<Isa, F>::kRows;
-  // Rows that are fetched ahead: from so many bytes on, up to so many elements, which the second
-  // cache holds.
-  static constexpr std::int64_t kLeastAhead = 256, kMostAhead = 8192;
+  // Bytes of a row of y that is fetched ahead: at least, and at most, which the second cache holds.
+  static constexpr std::int64_t kLeastAhead = 256, kMostAhead = 1 << 18;
   // Rows of so many bytes are streamed; of log_softmax_grad on AMD up to so many.
   static constexpr std::int64_t kLeastStreamed = 256,
                                 kMostStreamedLog = sizeof(Vec<F, Isa>) == 64 ? 2048 : 0;
