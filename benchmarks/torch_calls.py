@@ -1,5 +1,7 @@
 """The host's time of a small call from Python: twinops.torch beside PyTorch's own operators, in eager mode,
-with and without autograd, and a list of 300 gradients as GradScaler unscales it.
+with and without autograd, and a list of 300 gradients as GradScaler unscales it. What bounds a plugin whose
+gradients are Python's is measured too: PyTorch's own softmax by the way that twinops' goes, its OpOverload in
+an autograd.Function.
 
 usage: python benchmarks/torch_calls.py [--device cpu|cuda] [--rounds N]
 
@@ -17,6 +19,22 @@ import twinops.torch as tt
 F, NN = tt.functional, torch.nn.functional
 
 
+class AsAPlugin(torch.autograd.Function):
+    """PyTorch's softmax along the last axis, without a gradient of use."""
+
+    call = torch.ops.aten._softmax.default._op
+
+    @staticmethod
+    def forward(ctx, x):
+        y = AsAPlugin.call(x, -1, False)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        return None
+
+
 def cases(device):
     """name -> (ours, PyTorch's): functions of no argument."""
     x = torch.randn(8, 16, device=device)
@@ -32,6 +50,8 @@ def cases(device):
 
     yield "softmax", lambda: F.softmax(x, -1), lambda: torch.softmax(x, -1)
     yield "softmax, with grad", lambda: F.softmax(leaf, -1), lambda: torch.softmax(leaf, -1)
+    yield "PyTorch's as a plugin's", lambda: AsAPlugin.call(x, -1, False), lambda: torch.softmax(x, -1)
+    yield "the same, with grad", lambda: AsAPlugin.apply(leaf), lambda: torch.softmax(leaf, -1)
     yield "softmax, backward", backward(ours_y), backward(theirs_y)
     yield "log_softmax", lambda: F.log_softmax(x, -1), lambda: torch.log_softmax(x, -1)
     yield "dropout", lambda: F.dropout(x, 0.1), lambda: NN.dropout(x, 0.1)

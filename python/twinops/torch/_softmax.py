@@ -10,6 +10,7 @@ from twinops.torch._eager import RAW, apply_simple_softmax, is_simple
 from twinops.torch._plugin import packed
 
 _HALF = (torch.float16, torch.bfloat16)
+_is_autocast = torch._C._is_any_autocast_enabled
 
 
 def check_tensor(function, x):
@@ -90,9 +91,10 @@ def run(op, x, dim, dtype, mask, lengths, bias, attributes):
 def run_simple(op, x, dim):
     """run of a call whose other arguments are the defaults; None: it is not for this short way, which
     leaves out what run asks of the others."""
-    if type(dim) is not int or not is_simple(x) or not -x.ndim <= dim < x.ndim:
+    if type(dim) is not int or not is_simple(x) or _is_autocast():
         return None
-    if x.is_cuda and torch.is_autocast_enabled("cuda"):
+    rank = x.dim()
+    if not -rank <= dim < rank:
         return None
     if x.requires_grad and torch.is_grad_enabled():
         return apply_simple_softmax(x, op, dim)
@@ -133,12 +135,11 @@ def softmax(
     cast to it first; None: it is not. Returns the shape of input. docs/operators/softmax.md"""
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("softmax", input.dim(), _stacklevel)
-    others = dtype is None and mask is None and lengths is None and bias is None
-    others = others and not causal and not causal_offset and masked_rows == "nan"
-    if others and type(scale) is float and scale == 1.0:
-        y = run_simple("softmax", input, dim)
-        if y is not None:
-            return y
+    if dtype is None and mask is None and lengths is None and bias is None:
+        if type(scale) is float and scale == 1.0 and not causal and not causal_offset and masked_rows == "nan":
+            y = run_simple("softmax", input, dim)
+            if y is not None:
+                return y
     attributes = row_masks(scale, causal, causal_offset, masked_rows)
     return run("softmax", input, dim, dtype, mask, lengths, bias, attributes)
 
@@ -161,12 +162,11 @@ def log_softmax(
     softmax. Returns the shape of input. docs/operators/log_softmax.md"""
     if dim is None:
         dim = torch.nn.functional._get_softmax_dim("log_softmax", input.dim(), _stacklevel)
-    others = dtype is None and mask is None and lengths is None and bias is None
-    others = others and not causal and not causal_offset and masked_rows == "nan"
-    if others and type(scale) is float and scale == 1.0:
-        y = run_simple("log_softmax", input, dim)
-        if y is not None:
-            return y
+    if dtype is None and mask is None and lengths is None and bias is None:
+        if type(scale) is float and scale == 1.0 and not causal and not causal_offset and masked_rows == "nan":
+            y = run_simple("log_softmax", input, dim)
+            if y is not None:
+                return y
     attributes = row_masks(scale, causal, causal_offset, masked_rows)
     return run("log_softmax", input, dim, dtype, mask, lengths, bias, attributes)
 
