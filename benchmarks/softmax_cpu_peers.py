@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """The softmax family on the CPU beside PyTorch's, with as many threads, in one process.
 
-  OMP_NUM_THREADS=1 python3 benchmarks/softmax_cpu_peers.py [--library build/release/libtwinops.so]
+  OMP_NUM_THREADS=1 python3 benchmarks/softmax_cpu_peers.py
+      [--library build/release/libtwinops.so | --plugin]
       [--types float32,...] [--columns 64,...] [--elements 65536,...] [--inner 1,...]
 
 The two take turns, so that what else the machine does hits both; a figure is the least of many
 turns. PyTorch writes into a tensor that is there, as twinops does. Results are compared in double
-before they are timed. --inner n, n > 1: the rows lie along axis 1 of [rows / n, columns, n].
+before they are timed. --plugin: by the operators of the twinops that is installed, on PyTorch's threads;
+a library's own threads wait on the cores that PyTorch's need. --inner n, n > 1: the rows lie along axis 1 of [rows / n, columns, n].
 """
 import argparse
 import itertools
@@ -17,8 +19,6 @@ import time
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 import torch  # noqa: E402
 
-import peers  # noqa: E402
-
 ATEN = torch.ops.aten
 
 
@@ -28,6 +28,23 @@ def calls(op, axis, x, y, dy, dx):
     target = dict(grad_input=dx) if op == "softmax" else dict(out=dx)
     return (lambda: forward(x, axis, False, out=y),
             lambda: backward(dy, y, axis, x.dtype, **target))
+
+
+class Plugin:
+    """peers.Twinops by torch.ops.twinops."""
+
+    def __init__(self):
+        import twinops.torch  # noqa: F401
+
+    def call(self, op, attributes, **tensors):
+        out = getattr(torch.ops.twinops, op).out
+        return lambda: out(**tensors, **attributes)
+
+
+def calls_of(path):
+    import peers  # it finds the sources of twinops, which Plugin must not
+
+    return peers.Twinops(path or peers.LIBRARY)
 
 
 def turns(ours, theirs, seconds=0.5):
@@ -75,14 +92,15 @@ def compare(ours, dtype, columns, elements, inner, as_json):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--library", default=peers.LIBRARY)
+    parser.add_argument("--library")
+    parser.add_argument("--plugin", action="store_true", help="the operators of twinops.torch")
     parser.add_argument("--types", default="float32,bfloat16")
     parser.add_argument("--columns", default="10,64,256,1000,4096,65536")
     parser.add_argument("--elements", default="65536,8388608")
     parser.add_argument("--inner", default="1", help="neighbouring rows that lie side by side")
     parser.add_argument("--json", action="store_true", help="a line of JSON a figure: record.py")
     options = parser.parse_args()
-    ours = peers.Twinops(options.library)
+    ours = Plugin() if options.plugin else calls_of(options.library)
     print(f"{'type':9} {'shape':16} {'operator':17} {'twinops':>10} {'PyTorch':>10}    ratio")
     numbers = ([int(n) for n in text.split(",")]
                for text in (options.columns, options.elements, options.inner))

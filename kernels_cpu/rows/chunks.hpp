@@ -66,6 +66,21 @@ TWINOPS_INLINE void fetch_to_read(const T* x, int n) {
     __builtin_prefetch(x + j, 0, kLocality);
 }
 
+// Reads n elements of x and of y into the first cache. Processors foresee what a load steps through
+// in a loop, and not what a loop that is unrolled loads
+// (docs/lab/softmax-cpu.md#gradients-whose-rows-are-touched-first).
+template <class T>
+TWINOPS_INLINE void touch(const T* x, const T* y, int n) {
+  const auto at = [](const T* p) {
+    return static_cast<const volatile char*>(static_cast<const volatile void*>(p));
+  };
+#pragma GCC unroll 1
+  for (int j = 0; j < n; j += 64 / static_cast<int>(sizeof(T))) {
+    static_cast<void>(*at(x + j));
+    static_cast<void>(*at(y + j));
+  }
+}
+
 // A word of as many bytes as an element, and f<bytes>() for the size of an element that is computed
 // in F: for what moves elements whatever their type.
 template <int kBytes>

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <limits>
+#include <utility>
 
 #include "kernels_cpu/rows/fold_transposed.hpp"
 #include "kernels_cpu/rows/strided_tiles.hpp"
@@ -23,7 +24,7 @@ struct GradRun {
   const In *y, *dy;
   int n;          // 1 to kFoldChunk
   int ahead = 0;  // elements from here to what is fetched while gradients are written; 0: nothing
-  bool buffered = false;  // the terms of a whole chunk wait in a buffer to be added up
+  bool in_order = false;  // y and dy are read in the order of memory before any is added up
 
   // A vector of the terms of elements j, j + 1, ...
   TWINOPS_INLINE V term(int j) const { return term(y + j, dy + j); }
@@ -45,9 +46,17 @@ struct GradRun {
     if (end <= 4 * kLanes)
       return whole == end ? fold_up_to_four<Compute, Isa>(end, at)
                           : fold_up_to_four<Compute, Isa>(end, in_run);
-    if (end == 8 * kLanes) return in_registers<8>(last);
-    if (end == 16 * kLanes && !buffered) return in_registers<16>(last);
-    if (whole == end && !buffered) {
+    // Vectors of 64 bytes come with 32 registers. Whole chunks of 16 bits are faster by loops.
+    constexpr int kMost = sizeof(V) == 64 ? 64 : 16;
+    const bool by_loops = sizeof(In) == 2 && end == kFoldChunk && (kLog || whole == end);
+    if (end <= kMost * kLanes && !by_loops) {
+      if (in_order) touch(y, dy, count);
+      if (end == 8 * kLanes) return in_registers<8>(last);
+      if (end == 16 * kLanes) return in_registers<16>(last);
+      if constexpr (kMost == 64)
+        return end == 32 * kLanes ? in_registers<32>(last) : in_registers<64>(last);
+    }
+    if (whole == end && !in_order) {
       if (end == kFoldChunk) return fold_in_order<kFoldChunk, Compute, Isa>(at);
       if constexpr (sizeof(In) > 2 && !kLog)
         if (end == kFoldChunk / 2) return fold_in_order<kFoldChunk / 2, Compute, Isa>(at);
@@ -72,20 +81,30 @@ struct GradRun {
   template <int kVectors>
   TWINOPS_INLINE V in_registers(V last) const {
     const int count = n, whole = count - count % kLanes;
-    constexpr int kHalf = kVectors / 2;
-    V v[kHalf];
-#pragma GCC unroll 8
-    for (int i = 0; i < kHalf; ++i) v[i] = term(i * kLanes);
-#pragma GCC unroll 8
-    for (int i = 0; i < kHalf; ++i) {
-      const int j = (kHalf + i) * kLanes;
-      if (j < count) v[i] = v[i] + (j < whole ? term(j) : last);
+    const auto half = std::make_integer_sequence<int, kVectors / 2>();
+    if (count == kVectors * kLanes)
+      return fold_halves(half, [&](V first, int j) TWINOPS_INLINE_BODY { return first + term(j); });
+    return fold_halves(half, [&](V first, int j) TWINOPS_INLINE_BODY {
+      return j < count ? first + (j < whole ? term(j) : last) : first;
+    });
+  }
+  // add(v, j): v, which is element j's of the first half, and what the second half adds to it.
+  template <int... i, class Add>
+  TWINOPS_INLINE V fold_halves(std::integer_sequence<int, i...>, Add&& add) const {
+    constexpr int kHalf = sizeof...(i);
+    V v[] = {term(i * kLanes)...};
+    ((v[i] = add(v[i], (kHalf + i) * kLanes)), ...);
+    return fold_array<kHalf>(v);
+  }
+  template <int kCount>
+  TWINOPS_INLINE static V fold_array(V* v) {
+    if constexpr (kCount == 1) {
+      return v[0];
+    } else {
+#pragma GCC unroll 16
+      for (int i = 0; i < kCount / 2; ++i) v[i] = v[i] + v[i + kCount / 2];
+      return fold_array<kCount / 2>(v);
     }
-#pragma GCC unroll 4
-    for (int half = kHalf / 2; half >= 1; half /= 2)
-#pragma GCC unroll 4
-      for (int i = 0; i < half; ++i) v[i] = v[i] + v[i + half];
-    return v[0];
   }
 
   // The fold of all terms.
@@ -280,9 +299,9 @@ struct GradSums {
                static_cast<const In*>(static_cast<const void*>(t.dy)) + j * t.dy_step, t.width);
   }
 
-  static Compute total(const void* y, const void* dy, int n, bool buffered) {
+  static Compute total(const void* y, const void* dy, int n, bool in_order) {
     Run of = run(y, dy, n);
-    of.buffered = buffered;
+    of.in_order = in_order;
     return of.total();
   }
 
@@ -340,7 +359,7 @@ struct Gradients {
     if constexpr (kLength != 0) rows.n = kLength;
     // Sums of as many rows as a vector has lanes fold together where rows are of few vectors.
     const bool together = sizeof(V) > 16 && rows.n < 4 * V::kLanes && rows.rows == kRows;
-    const bool alone = rows.buffered && rows.n >= kLeastAlone;
+    const bool alone = rows.in_order && rows.n >= kLeastAlone;
     const int most = together ? kRows : alone ? 1 : rows_at_once(rows);
     alignas(64) Compute sums[kRows];
     for (int first = 0; first < rows.rows; first += most) {
@@ -352,7 +371,7 @@ struct Gradients {
           if (rows.ahead != 0 && !rows.streamed)
             fetch_to_write(results_of(rows, first + r), rows.n);
           auto run = run_of(rows, first + r);
-          run.buffered = alone;
+          run.in_order = rows.in_order;
           sums[r] = run.total() + Compute(0);  // no -0 leaves
         }
       }

@@ -41,7 +41,8 @@ class GradRows {
     if (steps.log && wide && steps.in_bytes > 2 && amd && in_place_ && cold_ &&
         length * steps.in_bytes >= kLeastAhead && length * steps.in_bytes <= kMostAhead)
       ahead_ = static_cast<int>(length) * (!has_groups() ? 1 : bytes > 1024 ? 4 : 8);
-    buffered_ = !steps.log && amd && cold_ && (wide || length <= kFoldChunk / 2);
+    in_order_ =
+        !steps.log && amd && cold_ && in_place_ && (steps.in_bytes > 2 || length % kFoldChunk != 0);
   }
 
   // Takes rows of one chunk. A group's elements that are not taken where they are have the buffer.
@@ -73,7 +74,7 @@ class GradRows {
     ChunkTree<Part> tree;
     for (std::int64_t c = begin; c < end; ++c) {
       const Run r = run(at, c, buffers.y, buffers.dy);
-      tree.add(steps_.total(r.y, r.dy, r.n, buffered_));
+      tree.add(steps_.total(r.y, r.dy, r.n, in_order_));
     }
     return tree.total();
   }
@@ -179,7 +180,7 @@ class GradRows {
     group.scale = scale_;
     group.streamed = streamed_;
     group.cold = cold_;
-    group.buffered = buffered_;
+    group.in_order = in_order_;
     group.ahead = ahead_;
     if (!in_place_) gather(first, buffer, group);
     steps_.group(group);
@@ -213,7 +214,7 @@ class GradRows {
   bool dense_;     // gradients go where they are to be at once
   bool cold_;      // y and dy are in no cache
   bool in_place_;  // y and dy are read where they are
-  bool buffered_;  // by GradSteps::total
+  bool in_order_;  // by GradSteps::total
   int ahead_ = 0;  // as in GradSteps::write
 };
 

@@ -24,7 +24,7 @@ struct GradGroup {
   F scale;
   bool streamed;  // gradients go past the caches
   bool cold;      // y and dy are in none
-  bool buffered;  // as in total
+  bool in_order;  // as in total
   int ahead;      // as in write
 };
 
@@ -41,9 +41,9 @@ struct GradSteps {
   int in_bytes, out_bytes;  // of an element
   bool log;
 
-  // The fold of the terms of n elements, up to a chunk. buffered: they are computed before any is
-  // added.
-  F (*total)(const void* y, const void* dy, int n, bool buffered);
+  // The fold of the terms of n elements, up to a chunk. in_order: they are read in the order of
+  // memory before any is added up.
+  F (*total)(const void* y, const void* dy, int n, bool in_order);
   // Their gradients, rounded once, to dx, which may be y or dy. streamed: past the caches.
   // ahead: from y and dy to what is fetched meanwhile, in elements; 0: nothing is.
   void (*write)(const void* y, const void* dy, int n, F scale, F sum, void* dx, bool streamed,
