@@ -68,7 +68,7 @@ TWINOPS_INLINE void fetch_to_read(const T* x, int n) {
 
 // Reads n elements of x and of y into the first cache. Processors foresee what a load steps through
 // in a loop, and not what a loop that is unrolled loads
-// (docs/lab/softmax-cpu.md#gradients-whose-rows-are-touched-first).
+// (docs/lab/softmax-cpu.md#rows-that-are-read-before-they-are-added-up).
 template <class T>
 TWINOPS_INLINE void touch(const T* x, const T* y, int n) {
   const auto at = [](const T* p) {

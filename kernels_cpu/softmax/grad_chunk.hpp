@@ -46,15 +46,16 @@ struct GradRun {
     if (end <= 4 * kLanes)
       return whole == end ? fold_up_to_four<Compute, Isa>(end, at)
                           : fold_up_to_four<Compute, Isa>(end, in_run);
-    // Vectors of 64 bytes come with 32 registers. Whole chunks of 16 bits are faster by loops.
-    constexpr int kMost = sizeof(V) == 64 ? 64 : 16;
+    // Vectors of 64 bytes come with 32 registers; what does not fit them goes to the stack, which a
+    // chunk of float64 fills. Whole chunks of 16 bits are faster by loops.
+    constexpr int kMost = sizeof(V) < 64 ? 16 : sizeof(Compute) == 4 ? 64 : 32;
     const bool by_loops = sizeof(In) == 2 && end == kFoldChunk && (kLog || whole == end);
-    if (end <= kMost * kLanes && !by_loops) {
+    if ((kMost * kLanes == kFoldChunk || end <= kMost * kLanes) && !by_loops) {
       if (in_order) touch(y, dy, count);
       if (end == 8 * kLanes) return in_registers<8>(last);
-      if (end == 16 * kLanes) return in_registers<16>(last);
-      if constexpr (kMost == 64)
-        return end == 32 * kLanes ? in_registers<32>(last) : in_registers<64>(last);
+      if (kMost == 16 || end == 16 * kLanes) return in_registers<16>(last);
+      if (kMost == 32 || end == 32 * kLanes) return in_registers<32>(last);
+      return in_registers<kMost>(last);
     }
     if (whole == end && !in_order) {
       if (end == kFoldChunk) return fold_in_order<kFoldChunk, Compute, Isa>(at);
