@@ -7,8 +7,9 @@
 
 The two take turns, so that what else the machine does hits both; a figure is the least of many
 turns. PyTorch writes into a tensor that is there, as twinops does. Results are compared in double
-before they are timed. --plugin: by the operators of the twinops that is installed, on PyTorch's threads;
-a library's own threads wait on the cores that PyTorch's need. --inner n, n > 1: the rows lie along axis 1 of [rows / n, columns, n].
+before they are timed. --plugin: by the operators of the twinops that is installed, on PyTorch's
+threads; a library's own threads wait on the cores that PyTorch's need. --inner n, n > 1: the rows
+lie along axis 1 of [rows / n, columns, n].
 """
 import argparse
 import itertools
