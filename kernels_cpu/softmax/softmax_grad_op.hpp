@@ -41,8 +41,8 @@ class GradRows {
     if (steps.log && wide && steps.in_bytes > 2 && amd && in_place_ && cold_ &&
         length * steps.in_bytes >= kLeastAhead && length * steps.in_bytes <= kMostAhead)
       ahead_ = static_cast<int>(length) * (!has_groups() ? 1 : bytes > 1024 ? 4 : 8);
-    in_order_ =
-        !steps.log && amd && cold_ && in_place_ && (steps.in_bytes > 2 || length % kFoldChunk != 0);
+    in_order_ = !steps.log && amd && in_place_ && rows * length >= kLeastInOrder / steps.in_bytes &&
+                (steps.in_bytes > 2 || length % kFoldChunk != 0);
   }
 
   // Takes rows of one chunk. A group's elements that are not taken where they are have the buffer.
@@ -104,6 +104,9 @@ class GradRows {
   static constexpr int kRows = GradGroup<Isa, F>::kRows;
   // Bytes of a row of y that is fetched ahead: at least, and at most, which the second cache holds.
   static constexpr std::int64_t kLeastAhead = 256, kMostAhead = 1 << 18;
+  // Bytes of y from which on it is read in order: with vectors of 64 bytes where hardly a cache
+  // holds all three, with shorter ones where the second does not.
+  static constexpr std::int64_t kLeastInOrder = sizeof(Vec<F, Isa>) == 64 ? 1 << 23 : 1 << 19;
   // Rows of so many bytes are streamed; of log_softmax_grad on AMD up to so many.
   static constexpr std::int64_t kLeastStreamed = 256,
                                 kMostStreamedLog = sizeof(Vec<F, Isa>) == 64 ? 2048 : 0;
