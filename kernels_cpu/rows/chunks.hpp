@@ -66,8 +66,8 @@ TWINOPS_INLINE void fetch_to_read(const T* x, int n) {
     __builtin_prefetch(x + j, 0, kLocality);
 }
 
-// Reads n elements of x and of y into the first cache. Processors foresee what a load steps through
-// in a loop, and not what a loop that is unrolled loads
+// Reads n elements of x and of y into the first cache, by a loop that is not unrolled: processors
+// do not foresee the loads of one that is
 // (docs/lab/softmax-cpu.md#rows-that-are-read-before-they-are-added-up).
 template <class T>
 TWINOPS_INLINE void touch(const T* x, const T* y, int n) {

@@ -4,7 +4,7 @@
 #include "operators/softmax_grad.hpp"
 
 #include "kernels_cpu/kernel.hpp"
-#include "kernels_cpu/softmax/grad_chunk.hpp"
+#include "kernels_cpu/softmax/grad_groups.hpp"
 
 namespace twinops {
 namespace {
