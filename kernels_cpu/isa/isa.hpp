@@ -12,6 +12,7 @@
 //   fold_lanes(v)         the fold of a vector's lanes, the upper half onto the lower half
 //   max_lanes(v)          the greatest lane of a vector without NaNs
 //   holds_nan(a, b, c, d) whether any lane of four vectors is NaN
+//   in_turn(v)            the program computes v behind what it gave to in_turn before
 //   stream(p, v)          stores past the caches; p is aligned to the vector
 //   end_of_streams()      orders such stores before what follows
 #pragma once
@@ -25,3 +26,16 @@
 #elif defined(__aarch64__)
 #include "kernels_cpu/isa/neon64.hpp"
 #endif
+
+namespace twinops::isa {
+
+template <class Batch>
+TWINOPS_INLINE void in_turn(Batch& v) {
+#if defined(__aarch64__)
+  asm volatile("" : "+w"(v.data));
+#else
+  asm volatile("" : "+v"(v.data));
+#endif
+}
+
+}  // namespace twinops::isa

@@ -23,48 +23,50 @@ struct GradRun {
   const In *y, *dy;
   int n;          // 1 to kFoldChunk
   int ahead = 0;  // elements from here to what is fetched while gradients are written; 0: nothing
-  bool in_order = false;  // y and dy are read in the order of memory before any is added up
 
   // A vector of the terms of elements j, j + 1, ...
   TWINOPS_INLINE V term(int j) const { return term(y + j, dy + j); }
 
-  // The fold of the terms until one vector is left.
-  TWINOPS_INLINE V sum() const {
-    const int count = n, whole = count - count % kLanes, end = padded<Compute, Isa>(count);
-    V last(Compute(0));
-    if (whole != count) {
-      V from_y(Compute(0));
-      if constexpr (!kLog) from_y = load_partial<Isa>(y + whole, count - whole);
-      last = grad_term<kLog>(from_y, load_partial<Isa>(dy + whole, count - whole));
-    }
+  // The fold of up to four vectors of terms until one is left.
+  TWINOPS_INLINE V sum_of_few() const {
+    const int end = padded<Compute, Isa>(n);
     const auto at = [&](int j) TWINOPS_INLINE_BODY { return term(j); };
-    const auto in_run = [&](int j) TWINOPS_INLINE_BODY {
-      if (j < whole) return term(j);
-      return j < count ? last : V(Compute(0));
-    };
-    if (end <= 4 * kLanes)
-      return whole == end ? fold_up_to_four<Compute, Isa>(end, at)
-                          : fold_up_to_four<Compute, Isa>(end, in_run);
-    // Vectors of 64 bytes come with 32 registers; what does not fit them goes to the stack, which a
-    // chunk of float64 fills. Whole chunks of 16 bits are faster by loops.
-    constexpr int kMost = sizeof(V) < 64 ? 16 : sizeof(Compute) == 4 ? 64 : 32;
-    const bool by_loops = sizeof(In) == 2 && end == kFoldChunk && (kLog || whole == end);
-    if ((kMost * kLanes == kFoldChunk || end <= kMost * kLanes) && !by_loops) {
-      if (in_order) touch(y, dy, count);
-      if (end == 8 * kLanes) return in_registers<8>(last);
-      if (kMost == 16 || end == 16 * kLanes) return in_registers<16>(last);
-      if (kMost == 32 || end == 32 * kLanes) return in_registers<32>(last);
-      return in_registers<kMost>(last);
-    }
-    if (whole == end && !in_order) {
+    if (n == end) return fold_up_to_four<Compute, Isa>(end, at);
+    const V last = last_term();
+    const auto in_run = [&](int j) TWINOPS_INLINE_BODY { return term_or(last, j); };
+    return fold_up_to_four<Compute, Isa>(end, in_run);
+  }
+
+  // The same of more than half of kVectors vectors, a power of two.
+  template <int kVectors>
+  TWINOPS_INLINE V sum_in_registers() const {
+    const int count = n;
+    const auto half = std::make_integer_sequence<int, kVectors / 2>();
+    if (count == kVectors * kLanes)
+      return fold_halves(half, [&](V first, int j) TWINOPS_INLINE_BODY { return first + term(j); });
+    const int whole = count - count % kLanes;
+    const V last = last_term();
+    return fold_halves(half, [&](V first, int j) TWINOPS_INLINE_BODY {
+      return j < count ? first + (j < whole ? term(j) : last) : first;
+    });
+  }
+
+  // The same of any number. kInOrder: y and dy are read in the order of memory.
+  template <bool kInOrder>
+  TWINOPS_INLINE V sum_by_loops() const {
+    const int count = n, whole = count - count % kLanes, end = padded<Compute, Isa>(count);
+    const auto at = [&](int j) TWINOPS_INLINE_BODY { return term(j); };
+    if (whole == end && !kInOrder) {
       if (end == kFoldChunk) return fold_in_order<kFoldChunk, Compute, Isa>(at);
       if constexpr (sizeof(In) > 2 && !kLog)
         if (end == kFoldChunk / 2) return fold_in_order<kFoldChunk / 2, Compute, Isa>(at);
       return fold_eighths<Compute, Isa>(end, at);
     }
+    const V last = last_term();
     // Terms that are dy itself need no buffer: compilers make a call of memcpy of the loop to it
     // (docs/lab/softmax-cpu.md#copies-that-were-calls-and-rows-fetched-ahead).
     if constexpr (kLog) {
+      const auto in_run = [&](int j) TWINOPS_INLINE_BODY { return term_or(last, j); };
       if (end == kFoldChunk) return fold_in_order<kFoldChunk, Compute, Isa>(in_run);
       if (end == kFoldChunk / 2) return fold_in_order<kFoldChunk / 2, Compute, Isa>(in_run);
     }
@@ -76,64 +78,7 @@ struct GradRun {
         end, [&](int i) TWINOPS_INLINE_BODY { return load<Isa>(terms + i); });
   }
 
-  // The same of more than half of kVectors vectors, a power of two. last: the last one, if it is
-  // not whole.
-  template <int kVectors>
-  TWINOPS_INLINE V in_registers(V last) const {
-    const int count = n, whole = count - count % kLanes;
-    const auto half = std::make_integer_sequence<int, kVectors / 2>();
-    if (count == kVectors * kLanes)
-      return fold_halves(half, [&](V first, int j) TWINOPS_INLINE_BODY { return first + term(j); });
-    return fold_halves(half, [&](V first, int j) TWINOPS_INLINE_BODY {
-      return j < count ? first + (j < whole ? term(j) : last) : first;
-    });
-  }
-  // add(v, j): v, which is element j's of the first half, and what the second half adds to it.
-  template <int... i, class Add>
-  TWINOPS_INLINE V fold_halves(std::integer_sequence<int, i...>, Add&& add) const {
-    constexpr int kHalf = sizeof...(i);
-    V v[] = {term(i * kLanes)...};
-    ((v[i] = add(v[i], (kHalf + i) * kLanes)), ...);
-    return fold_array<kHalf>(v);
-  }
-  template <int kCount>
-  TWINOPS_INLINE static V fold_array(V* v) {
-    if constexpr (kCount == 1) {
-      return v[0];
-    } else {
-#pragma GCC unroll 16
-      for (int i = 0; i < kCount / 2; ++i) v[i] = v[i] + v[i + kCount / 2];
-      return fold_array<kCount / 2>(v);
-    }
-  }
-
-  // The fold of all terms.
-  TWINOPS_INLINE Compute total() const {
-    if constexpr (std::is_same_v<In, bfloat16>)
-      if (n == kFoldChunk) return total_of_words();
-    return isa::fold_lanes(sum().v);
-  }
-
-  // Writes dx, which may be y or dy unless it is streamed. sum(j): the sums of the rows that
-  // elements j, j + 1, ... belong to. kOneRow: all belong to one.
-  template <bool kOneRow, class Out, class Sum>
-  TWINOPS_INLINE void write(RowView<Out, Isa> dx, Compute scale, Sum&& sum) const {
-    // Vectors of SSE2 make long loops: another one would make a program of them larger by a tenth.
-    constexpr bool kDirect = sizeof(Out) == sizeof(Compute) && sizeof(V) > 16;
-    const bool apart = dx.step != 1 || (dx.streamed && !kDirect);
-    alignas(64) Out buffer[kFoldChunk];
-    write_dense<kOneRow, kDirect>(apart ? buffer : dx.data, !apart && dx.streamed, scale, sum);
-    if (apart)
-      put_elements<Isa, Compute>(reinterpret_cast<char*>(dx.data), 0, n, sizeof(Out), dx.step,
-                                 buffer);
-  }
-
- private:
-  TWINOPS_INLINE static V term(const In* from_y, const In* from_dy) {
-    return grad_term<kLog>(kLog ? V(Compute(0)) : load<Isa>(from_y), load<Isa>(from_dy));
-  }
-
-  // total() of a whole chunk of bfloat16.
+  // The fold of a whole chunk of bfloat16.
   TWINOPS_INLINE Compute total_of_words() const {
     using Two = EvenAndOdd<Compute, Isa>;
     const Two sums = fold_in_order<kFoldChunk, Compute, Isa>([&](int j) TWINOPS_INLINE_BODY {
@@ -144,6 +89,64 @@ struct GradRun {
                  grad_term<kLog>(from_y.odd, from_dy.odd)};
     });
     return isa::fold_lanes(sums.even.v) + isa::fold_lanes(sums.odd.v);
+  }
+
+  // Writes dx, which may be y or dy unless it is streamed, which is past the caches. sum(j): the
+  // sums of the rows that elements j, j + 1, ... belong to. kOneRow: all belong to one.
+  template <bool kOneRow, class Out, class Sum>
+  TWINOPS_INLINE void write(Out* dx, bool streamed, Compute scale, Sum&& sum) const {
+    // Vectors of SSE2 make long loops: another one would make a program of them larger by a tenth.
+    constexpr bool kDirect = sizeof(Out) == sizeof(Compute) && sizeof(V) > 16;
+    if constexpr (kDirect) return write_dense<kOneRow, true>(dx, streamed, scale, sum);
+    alignas(64) Out buffer[kFoldChunk];
+    write_dense<kOneRow, false>(streamed ? buffer : dx, false, scale, sum);
+    if (streamed) stream_elements<Isa>(dx, buffer, n);
+  }
+
+ private:
+  TWINOPS_INLINE static V term(const In* from_y, const In* from_dy) {
+    return grad_term<kLog>(kLog ? V(Compute(0)) : load<Isa>(from_y), load<Isa>(from_dy));
+  }
+
+  // The terms of the last vector, which is not whole, and those of any.
+  TWINOPS_INLINE V last_term() const {
+    const int rest = n % kLanes, whole = n - rest;
+    if (rest == 0) return V(Compute(0));
+    V from_y(Compute(0));
+    if constexpr (!kLog) from_y = load_partial<Isa>(y + whole, rest);
+    return grad_term<kLog>(from_y, load_partial<Isa>(dy + whole, rest));
+  }
+  TWINOPS_INLINE V term_or(V last, int j) const {
+    if (j < n - n % kLanes) return term(j);
+    return j < n ? last : V(Compute(0));
+  }
+
+  // add(v, j): v, which is element j's of the first half, and what the second half adds to it.
+  // Terms are read in the order of memory, in which processors foresee them; a compiler would mix
+  // them.
+  template <int... i, class Add>
+  TWINOPS_INLINE V fold_halves(std::integer_sequence<int, i...>, Add&& add) const {
+    constexpr int kHalf = sizeof...(i);
+    // As many as there are registers for: the compiler orders the rest.
+    constexpr int kOrdered = 22, kFirst = kHalf - kOrdered;
+    V v[] = {in_turn<(i < kOrdered)>(term(i * kLanes))...};
+    ((v[i] = in_turn<(i >= kFirst)>(add(v[i], (kHalf + i) * kLanes))), ...);
+    return fold_array<kHalf>(v);
+  }
+  template <bool kInTurn>
+  TWINOPS_INLINE static V in_turn(V v) {
+    if constexpr (kInTurn) isa::in_turn(v.v);
+    return v;
+  }
+  template <int kCount>
+  TWINOPS_INLINE static V fold_array(V* v) {
+    if constexpr (kCount == 1) {
+      return v[0];
+    } else {
+#pragma GCC unroll 16
+      for (int i = 0; i < kCount / 2; ++i) v[i] = v[i] + v[i + kCount / 2];
+      return fold_array<kCount / 2>(v);
+    }
   }
 
   // Whether the powers of a run, a vector at least, are normal: half the instructions then give the

@@ -19,6 +19,7 @@ struct GradSums {
   using Compute = compute_t<In>;
   using V = Vec<Compute, Isa>;
   using Run = GradRun<Isa, kLog, In>;
+  static constexpr int kLanes = V::kLanes;
 
   TWINOPS_INLINE static Run run(const void* y, const void* dy, int n, int ahead = 0) {
     return {static_cast<const In*>(y), static_cast<const In*>(dy), n, ahead};
@@ -28,10 +29,36 @@ struct GradSums {
                static_cast<const In*>(static_cast<const void*>(t.dy)) + j * t.dy_step, t.width);
   }
 
+  // How n terms are added up. Each size has a function of its own, because a compiler keeps on the
+  // stack what several would have in common.
+  struct Way {
+    Compute (*sum)(const In* y, const In* dy, int n);
+    bool touches;  // y and dy are read before, in the order of memory
+  };
+  // in_order: y and dy are to be read in the order of memory.
+  static Way way(int n, bool in_order) {
+    const int end = padded<Compute, Isa>(n);
+    if (end <= 4 * kLanes) return {few, in_order && n % kLanes != 0};
+    if (std::is_same_v<In, bfloat16> && n == kFoldChunk) return {words, false};
+    // Whole chunks of 16 bits are faster by loops.
+    const bool by_loops = sizeof(In) == 2 && end == kFoldChunk && (kLog || n == end);
+    if (end > kMostInRegisters * kLanes || by_loops)
+      return {in_order ? loops<true> : loops<false>, false};
+    if (end == 8 * kLanes) return {in_registers<8>, in_order};
+    if (kMostInRegisters > 16 && end >= 32 * kLanes)
+      return {end == 32 * kLanes ? in_registers<32> : in_registers<kMostInRegisters>, in_order};
+    return {in_registers<16>, in_order};
+  }
+  // kShort: of less than sixteen vectors; up to eight are added up without a call.
+  template <bool kShort>
+  TWINOPS_INLINE static Compute total(const Way& way, Run run) {
+    if (way.touches) touch(run.y, run.dy, run.n);
+    if (kShort && run.n <= 4 * kLanes) return isa::fold_lanes(run.sum_of_few().v);
+    if (kShort && run.n <= 8 * kLanes) return isa::fold_lanes(run.template sum_in_registers<8>().v);
+    return way.sum(run.y, run.dy, run.n);
+  }
   static Compute total(const void* y, const void* dy, int n, bool in_order) {
-    Run of = run(y, dy, n);
-    of.in_order = in_order;
-    return of.total();
+    return total<false>(way(n, in_order), run(y, dy, n));
   }
 
   static void add_up(const GradTile& t, int n, const void* zeros, bool fetches, int pitch,
@@ -46,6 +73,26 @@ struct GradSums {
       return [of](int i) TWINOPS_INLINE_BODY { return of.term(i); };
     });
   }
+
+ private:
+  // Vectors of 64 bytes come with 32 registers; what does not fit them goes to the stack, which a
+  // chunk of float64 fills.
+  static constexpr int kMostInRegisters = sizeof(V) < 64 ? 16 : sizeof(Compute) == 4 ? 64 : 32;
+
+  [[gnu::noinline]] static Compute few(const In* y, const In* dy, int n) {
+    return isa::fold_lanes(Run{y, dy, n}.sum_of_few().v);
+  }
+  template <int kVectors>
+  [[gnu::noinline]] static Compute in_registers(const In* y, const In* dy, int n) {
+    return isa::fold_lanes(Run{y, dy, n}.template sum_in_registers<kVectors>().v);
+  }
+  template <bool kInOrder>
+  [[gnu::noinline]] static Compute loops(const In* y, const In* dy, int n) {
+    return isa::fold_lanes(Run{y, dy, n}.template sum_by_loops<kInOrder>().v);
+  }
+  [[gnu::noinline]] static Compute words(const In* y, const In* dy, int n) {
+    return Run{y, dy, n}.total_of_words();
+  }
 };
 
 template <class Isa, bool kLog, class In, class Out>
@@ -56,22 +103,21 @@ struct Gradients {
 
   [[gnu::noinline]] static void write(const void* y, const void* dy, int n, Compute scale,
                                       Compute sum, void* dx, bool streamed, int ahead) {
-    write_row(Sums::run(y, dy, n, ahead), scale, sum, {static_cast<Out*>(dx), 1, streamed});
+    write_row(y, dy, n, scale, sum, dx, streamed, ahead);
   }
   static void group(const GradGroup<Isa, Compute>& rows) {
-    // Loops whose length is known are unrolled. Those of SSE2 would be long ones.
-    if constexpr (sizeof(V) > 16) {
-      if (rows.n == 4 * V::kLanes) return rows_of<4 * V::kLanes>(rows);
-      if (rows.n == 8 * V::kLanes) return rows_of<8 * V::kLanes>(rows);
-    }
-    rows_of<0>(rows);
+    // Where much is computed, a loop whose length is known is faster. Those of SSE2 would be long.
+    if constexpr (kLog && sizeof(V) > 16)
+      if (rows.n == 4 * V::kLanes) return rows_of<true, 4 * V::kLanes>(rows);
+    if (rows.n < 16 * V::kLanes) return rows_of<true>(rows);
+    rows_of<false>(rows);
   }
   static void write_tile(const GradTile& t, int n, Compute scale, const Compute* sums,
                          bool streamed) {
     const auto sum = [sums](int i) TWINOPS_INLINE_BODY { return load<Isa>(sums + i); };
     for (int j = 0; j < n; ++j) {
       Out* const dx = static_cast<Out*>(static_cast<void*>(t.dx)) + j * t.dx_step;
-      Sums::run(t, j).template write<false>(RowView<Out, Isa>{dx, 1, streamed}, scale, sum);
+      Sums::run(t, j).template write<false>(dx, streamed, scale, sum);
     }
   }
 
@@ -79,63 +125,67 @@ struct Gradients {
   static constexpr int kRows = V::kLanes;
   static constexpr int kLeastAlone = 1024 / static_cast<int>(sizeof(In));
 
-  // kLength: that of the rows; 0: any.
-  template <int kLength>
-  [[gnu::noinline]] static void rows_of(GradGroup<Isa, Compute> rows) {
-    if constexpr (kLength != 0) rows.n = kLength;
+  // kShort: rows of less than sixteen vectors, which are written without a call. kLength: that of
+  // the rows; 0: any. All that the loops need is local: what they read from memory waits for the
+  // stores of a row (docs/lab/softmax-cpu.md#what-a-row-reads-beside-its-elements).
+  template <bool kShort, int kLength = 0>
+  [[gnu::noinline]] static void rows_of(const GradGroup<Isa, Compute>& rows) {
+    const char *y = rows.y, *dy = rows.dy;
+    char* dx = rows.dx;
+    const std::int64_t y_pitch = rows.y_pitch, dy_pitch = rows.dy_pitch, dx_pitch = rows.dx_pitch;
+    const int n = kLength != 0 ? kLength : rows.n, ahead = rows.ahead;
+    const bool streamed = rows.streamed;
+    const Compute scale = rows.scale;
+    const auto way = Sums::way(n, rows.in_order);
     // Sums of as many rows as a vector has lanes fold together where rows are of few vectors.
-    const bool together = sizeof(V) > 16 && rows.n < 4 * V::kLanes && rows.rows == kRows;
-    const bool alone = rows.in_order && rows.n >= kLeastAlone;
-    const int most = together ? kRows : alone ? 1 : rows_at_once(rows);
+    const bool together = kShort && sizeof(V) > 16 && n < 4 * V::kLanes;
+    const bool alone = rows.in_order && n >= kLeastAlone;
+    const int most = together ? kRows : alone ? 1 : rows_at_once(n, rows.cold);
     alignas(64) Compute sums[kRows];
-    for (int first = 0; first < rows.rows; first += most) {
-      const int count = rows.rows - first < most ? rows.rows - first : most;
-      if (together) {
-        fold_together(rows, sums);
+    for (int left = rows.rows; left > 0; left -= most) {
+      const int count = left < most ? left : most;
+      if (ahead != 0 && !streamed)
+        for (int r = 0; r < count; ++r)
+          fetch_to_write(RowView<Out, Isa>{reinterpret_cast<Out*>(dx + r * dx_pitch), 1}, n);
+      if (together && count == kRows) {
+        fold_together(way, y, y_pitch, dy, dy_pitch, n, sums);
       } else {
-        for (int r = 0; r < count; ++r) {
-          if (rows.ahead != 0 && !rows.streamed)
-            fetch_to_write(results_of(rows, first + r), rows.n);
-          auto run = run_of(rows, first + r);
-          run.in_order = rows.in_order;
-          sums[r] = run.total() + Compute(0);  // no -0 leaves
+        const char *of_y = y, *of_dy = dy;
+        for (int r = 0; r < count; ++r, of_y += y_pitch, of_dy += dy_pitch) {
+          const Compute sum = Sums::template total<kShort>(way, Sums::run(of_y, of_dy, n));
+          sums[r] = sum + Compute(0);  // no -0 leaves
         }
       }
-      write_rows(rows, first, count, sums);
+      for (int r = 0; r < count; ++r, y += y_pitch, dy += dy_pitch, dx += dx_pitch)
+        (kShort ? write_row : write)(y, dy, n, scale, sums[r], dx, streamed, ahead);
     }
   }
-  TWINOPS_INLINE static void fold_together(const GradGroup<Isa, Compute>& rows, Compute* sums) {
+  TWINOPS_INLINE static void write_row(const void* y, const void* dy, int n, Compute scale,
+                                       Compute sum, void* dx, bool streamed, int ahead) {
+    Sums::run(y, dy, n, ahead)
+        .template write<true>(static_cast<Out*>(dx), streamed, scale,
+                              [v = V(sum)](int) TWINOPS_INLINE_BODY { return v; });
+  }
+  // The sums of kRows rows of less than four vectors.
+  TWINOPS_INLINE static void fold_together(const typename Sums::Way& way, const char* y,
+                                           std::int64_t y_pitch, const char* dy,
+                                           std::int64_t dy_pitch, int n, Compute* sums) {
+    const auto run = [&](int r) TWINOPS_INLINE_BODY {
+      return Sums::run(y + r * y_pitch, dy + r * dy_pitch, n);
+    };
+    if (way.touches)
+      for (int r = 0; r < kRows; ++r) touch(run(r).y, run(r).dy, n);
     V each[kRows];
-    for (int r = 0; r < kRows; ++r) each[r] = run_of(rows, r).sum();
+    for (int r = 0; r < kRows; ++r) each[r] = run(r).sum_of_few();
     save(sums, fold_transposed(each) + V(Compute(0)));  // no -0 leaves
   }
   // Rows that are added up before the first of them is written: as many as stay in the first cache,
   // and few where they come from memory.
-  TWINOPS_INLINE static int rows_at_once(const GradGroup<Isa, Compute>& rows) {
+  TWINOPS_INLINE static int rows_at_once(int n, bool cold) {
     constexpr int kBytes = 8192, kCold = 4;
-    const int room = kBytes / static_cast<int>(sizeof(Compute)) / rows.n;
-    const int most = rows.cold ? kCold : kRows;
+    const int room = kBytes / static_cast<int>(sizeof(Compute)) / n;
+    const int most = cold ? kCold : kRows;
     return room < 1 ? 1 : room < most ? room : most;
-  }
-  TWINOPS_INLINE static typename Sums::Run run_of(const GradGroup<Isa, Compute>& rows, int r) {
-    return Sums::run(rows.y + r * rows.y_pitch, rows.dy + r * rows.dy_pitch, rows.n);
-  }
-  TWINOPS_INLINE static RowView<Out, Isa> results_of(const GradGroup<Isa, Compute>& rows, int r) {
-    return {reinterpret_cast<Out*>(rows.dx + r * rows.dx_pitch), rows.step, rows.streamed};
-  }
-  TWINOPS_INLINE static void write_rows(const GradGroup<Isa, Compute>& rows, int first, int count,
-                                        const Compute* sums) {
-    // What is not local is read again after every store.
-    const GradGroup<Isa, Compute> of = rows;
-    for (int r = 0; r < count; ++r) {
-      auto run = run_of(of, first + r);
-      run.ahead = of.ahead;
-      write_row(run, of.scale, sums[r], results_of(of, first + r));
-    }
-  }
-  TWINOPS_INLINE static void write_row(const typename Sums::Run& run, Compute scale, Compute of_row,
-                                       RowView<Out, Isa> dx) {
-    run.template write<true>(dx, scale, [sum = V(of_row)](int) TWINOPS_INLINE_BODY { return sum; });
   }
 };
 

@@ -47,8 +47,7 @@ class GradRows {
 
   // Takes rows of one chunk. A group's elements that are not taken where they are have the buffer.
   std::int64_t short_buffer() const {
-    if (!has_groups() || in_place_) return 0;
-    return 2 * kRows * kGroupColumns<F>;
+    return has_groups() && !has_long_groups() ? 3 * kRows * kGroupColumns<F> : 0;
   }
   void short_rows(std::int64_t begin, std::int64_t end, F* buffer) const {
     const std::int64_t even = evenly_apart();
@@ -59,7 +58,8 @@ class GradRows {
         continue;
       }
       const std::int64_t left = std::min(end - begin, even - begin % even);
-      const int rows = static_cast<int>(left < kRows ? left : kRows);
+      const std::int64_t most = has_long_groups() ? kMostRows : kRows;
+      const int rows = static_cast<int>(left < most ? left : most);
       group(begin, rows, buffer);
       begin += rows;
     }
@@ -101,7 +101,8 @@ class GradRows {
   }
 
  private:
-  static constexpr int kRows = GradGroup<Isa, F>::kRows;
+  // Rows of a group that has a buffer, and of one that needs none.
+  static constexpr int kRows = Vec<F, Isa>::kLanes, kMostRows = 1 << 16;
   // Bytes of a row of y that is fetched ahead: at least, and at most, which the second cache holds.
   static constexpr std::int64_t kLeastAhead = 256, kMostAhead = 1 << 18;
   // Bytes of y from which on it is read in order: with vectors of 64 bytes where hardly a cache
@@ -112,8 +113,10 @@ class GradRows {
                                 kMostStreamedLog = sizeof(Vec<F, Isa>) == 64 ? 2048 : 0;
   TWINOPS_INLINE std::int64_t step(int k) const { return a_.rows.step[k]; }
   TWINOPS_INLINE bool has_groups() const {
-    return a_.rows.length <= (in_place_ ? kFoldChunk : kGroupColumns<F>);
+    return a_.rows.length <= (has_long_groups() ? kFoldChunk : kGroupColumns<F>);
   }
+  // Groups that need no buffer.
+  TWINOPS_INLINE bool has_long_groups() const { return in_place_ && dense_; }
 
   struct Row {
     char* dx;
@@ -179,14 +182,24 @@ class GradRows {
     group.dy_pitch = pitch(Arguments::kDy) * steps_.in_bytes;
     group.rows = rows;
     group.n = static_cast<int>(a_.rows.length);
-    group.step = step(Arguments::kDx);
     group.scale = scale_;
     group.streamed = streamed_;
     group.cold = cold_;
     group.in_order = in_order_;
     group.ahead = ahead_;
     if (!in_place_) gather(first, buffer, group);
+    if (!dense_) return scatter(first, buffer + 2 * kRows * kGroupColumns<F>, group);
     steps_.group(group);
+  }
+  // Gradients of a group that go to the buffer first.
+  [[gnu::noinline]] void scatter(const Row& at, F* buffer, GradGroup<Isa, F> group) const {
+    const std::int64_t pitch = group.dx_pitch;
+    group.dx = reinterpret_cast<char*>(buffer);
+    group.dx_pitch = kGroupColumns<F> * sizeof(F);
+    steps_.group(group);
+    for (int r = 0; r < group.rows; ++r)
+      scatter_elements<F>(at.dx + r * pitch, group.n, steps_.out_bytes, step(Arguments::kDx),
+                          group.dx + r * group.dx_pitch);
   }
   // Puts what is not taken where it lies into the buffer.
   [[gnu::noinline]] void gather(Row at, F* buffer, GradGroup<Isa, F>& group) const {

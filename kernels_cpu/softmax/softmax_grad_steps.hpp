@@ -11,16 +11,13 @@
 
 namespace twinops {
 
-// Up to kRows rows of n elements, which lie evenly apart. y and dy lie without gaps, and gradients
-// `step` elements apart.
+// Rows of n elements, which lie evenly apart. No row has gaps.
 template <class Isa, class F>
 struct GradGroup {
-  static constexpr int kRows = Vec<F, Isa>::kLanes;
   char* dx;
   const char *y, *dy;
   std::int64_t dx_pitch, y_pitch, dy_pitch;  // bytes from a row to the next
   int rows, n;
-  std::int64_t step;
   F scale;
   bool streamed;  // gradients go past the caches
   bool cold;      // y and dy are in none
