@@ -2,14 +2,15 @@
 memory of a step.
 
 usage: python benchmarks/torch_bert.py [--layers 24] [--hidden 1024] [--heads 16] [--shapes 16x512,8x1024]
-           [--steps 8] [--no-compile | --cuda-graphs | --override]
+           [--steps 8] [--no-compile | --cuda-graphs | --override] [--kernels]
 
 bfloat16, random weights, dropout 0.1. Attention is written out (scores, softmax, dropout, product) or
 scaled_dot_product_attention with its own dropout; each in eager mode, and then under torch.compile, or
 with --cuda-graphs as one graph of mode="reduce-overhead" alone (six layers take minutes to compile). With
 --override the blocks are PyTorch's for both, in eager mode, and twinops' column is under override(). The
-variants take turns, a step each, and the median step of each counts. Without a GPU it runs on the CPU,
-which shows that it runs and measures no memory.
+variants take turns, a step each, and the median step of each counts. --kernels: of one step more, how
+long the GPU's kernels run, and those of twinops among them. Without a GPU it runs on the CPU, which shows
+that it runs and measures no memory.
 """
 
 import argparse
@@ -104,8 +105,16 @@ def step(model, x, device):
     return elapsed, peak
 
 
+def kernels(model, x):
+    """(milliseconds of all kernels of a step, of those of twinops)."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+        step(model, x, x.device.type)
+    times = [(event.key, event.self_device_time_total / 1e3) for event in seen.key_averages()]
+    return sum(t for _, t in times), sum(t for name, t in times if "twinops" in name)
+
+
 def compare(options, shape, written_out, compiled):
-    """([PyTorch's, twinops' median step], [their peaks])."""
+    """([PyTorch's, twinops' median step], [their peaks], [what kernels gives of each, if it is asked for])."""
     torch._dynamo.reset()
     x = torch.randn(*shape, options.hidden, device=options.device, dtype=torch.bfloat16)
     own_blocks = not options.override
@@ -121,7 +130,12 @@ def compare(options, shape, written_out, compiled):
             if i >= first:
                 times[kind].append(elapsed)
                 peaks[kind] = max(0.0, peak - other)
-    return [statistics.median(t) for t in times], peaks
+    inside = []
+    if options.kernels and options.device == "cuda":
+        for kind in (0, 1):
+            with around[kind]():
+                inside.append(kernels(models[kind], x))
+    return [statistics.median(t) for t in times], peaks, inside
 
 
 def main():
@@ -132,6 +146,7 @@ def main():
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--cuda-graphs", action="store_true")
     parser.add_argument("--override", action="store_true")
+    parser.add_argument("--kernels", action="store_true")
     options = parser.parse_args()
     options.device = "cuda" if torch.cuda.is_available() else "cpu"
     name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
@@ -143,12 +158,14 @@ def main():
     for compiled in modes:
         for written_out in (True, False):
             for shape in shapes:
-                times, peaks = compare(options, shape, written_out, compiled)
+                times, peaks, inside = compare(options, shape, written_out, compiled)
                 what = "written out" if written_out else "scaled_dot_product_attention"
                 what += f", {shape[0]} x {shape[1]}" + (", compiled" if compiled else "")
                 cells = [f"{t:8.1f} ms{p:7.2f}" for t, p in zip(times, peaks)]
                 memory = f"{peaks[1] / peaks[0]:8.2f}" if peaks[0] else ""
                 print(f"{what:44}{cells[0]:>18}{cells[1]:>18}{times[1] / times[0]:7.2f}{memory}", flush=True)
+                for whose, (time_of_all, of_twinops) in zip(("PyTorch", "twinops"), inside):
+                    print(f"  {whose}: kernels {time_of_all:.1f} ms, of twinops {of_twinops:.1f}", flush=True)
     print("memory: GiB at the peak of a step")
 
 
