@@ -9,8 +9,9 @@ scaled_dot_product_attention with its own dropout; each in eager mode, and then 
 with --cuda-graphs as one graph of mode="reduce-overhead" alone (six layers take minutes to compile). With
 --override the blocks are PyTorch's for both, in eager mode, and twinops' column is under override(). The
 variants take turns, a step each, and the median step of each counts. --kernels: of one step more, how
-long the GPU's kernels run, and those of twinops among them. Without a GPU it runs on the CPU, which shows
-that it runs and measures no memory.
+long the GPU's kernels run, and those of twinops among them; and how long copies take that move as many
+bytes of scores as softmax_dropout and its gradient at least (six times those of a layer). Without a GPU
+it runs on the CPU, which shows that it runs and measures no memory.
 """
 
 import argparse
@@ -113,6 +114,21 @@ def kernels(model, x):
     return sum(t for _, t in times), sum(t for name, t in times if "twinops" in name)
 
 
+def copies(options, shape):
+    """Milliseconds of copies of the scores of all layers, three a layer."""
+    batch, length = shape
+    scores = torch.randn(batch, options.heads, length, length, device="cuda", dtype=torch.bfloat16)
+    to = torch.empty_like(scores)
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for _ in range(2):  # the first is not counted
+        begin.record()
+        for _ in range(3 * options.layers):
+            to.copy_(scores)
+        end.record()
+    end.synchronize()
+    return begin.elapsed_time(end)
+
+
 def compare(options, shape, written_out, compiled):
     """([PyTorch's, twinops' median step], [their peaks], [what kernels gives of each, if it is asked for])."""
     torch._dynamo.reset()
@@ -166,6 +182,8 @@ def main():
                 print(f"{what:44}{cells[0]:>18}{cells[1]:>18}{times[1] / times[0]:7.2f}{memory}", flush=True)
                 for whose, (time_of_all, of_twinops) in zip(("PyTorch", "twinops"), inside):
                     print(f"  {whose}: kernels {time_of_all:.1f} ms, of twinops {of_twinops:.1f}", flush=True)
+                if inside and written_out:
+                    print(f"  copies of the scores {copies(options, shape):.1f} ms", flush=True)
     print("memory: GiB at the peak of a step")
 
 
