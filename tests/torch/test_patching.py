@@ -1,9 +1,12 @@
 """patch(): models and code that know nothing of twinops."""
 
+import contextlib
 import io
+import os
 import pickle
 import subprocess
 import sys
+import threading
 import types
 
 import pytest
@@ -29,6 +32,97 @@ def test_names_are_put_in_and_taken_out():
     tt.unpatch()
     assert before == (NN.softmax, NN.dropout, torch.softmax, torch.Tensor.softmax, torch.amp.GradScaler)
     assert "softmax" not in vars(torch.Tensor)  # it is of the base class
+
+
+def test_blocks_may_overlap():
+    original = NN.dropout
+    first, second = tt.patched(), tt.patched()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert NN.dropout is not original
+    tt.unpatch()  # of a patch() that nobody called
+    assert NN.dropout is not original
+    second.__exit__(None, None, None)
+    assert NN.dropout is original
+
+
+def test_threads_may_patch():
+    original, interval, wrong = NN.dropout, sys.getswitchinterval(), []
+
+    def patch_and_unpatch():
+        try:
+            for _ in range(30):
+                tt.patch()
+                tt.unpatch()
+        except Exception as error:
+            wrong.append(error)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=patch_and_unpatch) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == [] and NN.dropout is original
+
+
+def test_both_names_of_the_scaler_are_ours():
+    theirs = torch.GradScaler
+    assert theirs is torch.amp.GradScaler
+    with tt.patched():
+        assert torch.GradScaler is torch.amp.GradScaler is tt.GradScaler
+    assert torch.GradScaler is theirs
+
+
+# Dynamo takes these for one call each and does not look into them.
+_ATTENTION = nn.MultiheadAttention(16, 4, dropout=0.5)
+_CALLERS = {
+    "attention": lambda x: _ATTENTION(x, x, x)[1],
+    "gumbel_softmax": lambda x: NN.gumbel_softmax(x, 0.7),
+}
+
+
+@pytest.mark.parametrize("call", _CALLERS.values(), ids=_CALLERS)
+@pytest.mark.parametrize("first", [False, True], ids=["plain_first", "patched_first"])
+def test_compiled_code_follows_patch_and_unpatch(call, first):
+    torch._dynamo.reset()
+    x = torch.randn(5, 2, 16)
+    compiled = torch.compile(call, backend="aot_eager")
+    for patched in (first, not first, first):
+        with tt.patched() if patched else contextlib.nullcontext():
+            assert_same_bits(seeded(compiled)(x), seeded(call)(x))
+
+
+_KEPT = """
+import sys, torch
+attention, x = torch.nn.MultiheadAttention(16, 4, dropout=0.5), torch.ones(5, 2, 16)
+if sys.argv[1] == "patch":
+    import twinops.torch as tt
+    tt.patch()
+f = lambda x: attention(x, x, x)[1] != 0
+torch.manual_seed(1)
+compiled = torch.compile(f)(x)
+torch.manual_seed(1)
+assert sys.argv[1] == "plain" or torch.equal(compiled, f(x))  # inductor has masks of its own
+"""
+
+
+def test_graphs_on_disk_are_not_mixed_up(tmp_path):
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    for how in ("plain", "patch"):
+        subprocess.run([sys.executable, "-c", _KEPT, how], env=environment, check=True)
+
+
+def test_a_dropout_is_exported_for_all_sizes():
+    model, size = nn.Dropout(0.5), torch.export.Dim("size", min=2, max=1024)
+    with tt.patched():
+        program = torch.export.export(model, (torch.ones(4, 3),), dynamic_shapes=({0: size},)).module()
+        x = torch.randn(70, 3)
+        assert_same_bits(seeded(program)(x), seeded(model)(x))
 
 
 def test_functions_imported_before_are_told():
@@ -141,6 +235,7 @@ def test_results_lie_as_pytorchs(device):
 @pytest.mark.parametrize("call", [
     lambda x: torch.dropout(x, 1.5, True), lambda x: NN.dropout(x, 1.5), lambda x: NN.dropout1d(x[0, 0], 1.5),
     lambda x: NN.dropout2d(x, -0.5), lambda x: NN.dropout2d(x[0, 0], 0.5), lambda x: NN.dropout1d(x[None], 0.5),
+    lambda x: NN.dropout(x, float("nan")),
     lambda x: x.log_softmax(None, torch.float32), lambda x: torch.softmax(x, 3), lambda x: NN.softmax(x, -4),
     lambda x: NN.softmax(x, True), lambda x: x.softmax("a"), lambda x: torch.log_softmax(x), lambda x: x.softmax(),
     lambda x: NN.dropout(x, 0.5, "yes"), lambda x: NN.dropout1d(x, 0.5, 1), lambda x: torch.dropout(x, 0.5, None),
@@ -210,13 +305,10 @@ def test_scripts_under_patch_are_pytorchs():
         return torch.dropout(y, 0.5, True) + NN.dropout(y, 0.5) + NN.log_softmax(x, 0)
 
     x = torch.randn(6, 5)
-    with tt.patched():
-        for f in (attention, nn.Dropout(), nn.Softmax(-1)):
-            scripted = torch.jit.script(f)
-            given = seeded(scripted)(x)
-            tt.unpatch()
-            assert_same_bits(given, seeded(f)(x))
-            tt.patch()
+    for f in (attention, nn.Dropout(), nn.Softmax(-1)):
+        with tt.patched():
+            given = seeded(torch.jit.script(f))(x)
+        assert_same_bits(given, seeded(f)(x))
 
 
 def test_the_compiler_knows_pytorchs_functions_after_patch():

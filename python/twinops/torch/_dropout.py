@@ -10,12 +10,15 @@ from twinops.torch._plugin import packed
 from twinops.torch._softmax import check_tensor
 
 _AUTOCAST = {torch.float16, torch.bfloat16, torch.float32}  # what autocast converts
+_is_exporting = torch.compiler.is_exporting
 _MASK_TYPES = {"bits": "uint32", "bytes": "bool", None: ""}
 
 
 def _check(p, training):
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not 0.0 <= p <= 1.0:  # PyTorch's Python sees it, and its C++ NaN
+        raise (RuntimeError if p != p else ValueError)(
+            f"dropout probability has to be between 0 and 1, but got {p}"
+        )
     if type(training) is not bool:  # PyTorch refuses numbers and tensors too
         raise TypeError(f"argument 'training' must be bool, not {type(training).__name__}")
 
@@ -42,8 +45,10 @@ def _random_arguments(x, p, generator, global_shape, start):
 
 def _mask_type(mask, x):
     """The type of the mask that is kept for the gradient; "" for none."""
-    if mask == "auto":  # a CPU reads a mask sooner than it draws one again
-        return "uint32" if x.is_cpu else ""
+    # A CPU reads a mask sooner than it draws one again. The number of a mask's words would say of an exported
+    # program for which sizes it is.
+    if mask == "auto":
+        return "uint32" if x.is_cpu and not _is_exporting() else ""
     if mask not in _MASK_TYPES:
         raise ValueError(f"mask has to be 'auto', 'bits', 'bytes' or None, but got {mask!r}")
     return _MASK_TYPES[mask]

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import sys
+import threading
 import types
 from typing import NamedTuple, Optional
 
@@ -24,14 +25,19 @@ _is_compiling = torch.compiler.is_compiling
 _jit_trace = torch._C._get_tracing_state
 _is_transformed = torch._C._are_functorch_transforms_active
 _function_modes = torch._C._len_torch_function_stack
+_lock = threading.Lock()
+_in_force = set()  # of who asked for twinops: patch(), and each block of patched()
 _originals = []  # (owner, name, what was there)
+# Graphs that PyTorch keeps on disk are told apart by it: those that call _CALLERS do not show what these call.
+_CACHE_TAG = "twinops.torch.patch()"
 
 LEFT_ALONE = (
     "torch.nn.functional.scaled_dot_product_attention: its kernels take softmax and dropout inside",
     "nn.MultiheadAttention and nn.TransformerEncoderLayer in eval mode without gradients: a fused "
     "kernel of PyTorch's (torch.backends.mha.set_fastpath_enabled(False) turns it off)",
     "torch.nn.functional.cross_entropy: its log_softmax is inside ATen; override() replaces it",
-    "alpha_dropout, feature_alpha_dropout, gumbel_softmax, rrelu, nn.LSTM's and nn.GRU's dropout",
+    "alpha_dropout, feature_alpha_dropout, rrelu, nn.LSTM's and nn.GRU's dropout",
+    "torch.special.softmax, torch.special.log_softmax, torch.dropout_, torch.feature_dropout, torch.native_dropout",
     "code that torch.jit.script compiles or torch.onnx.export(dynamo=False) exports",
     "torch.cuda.amp.GradScaler and torch.cpu.amp.GradScaler, which PyTorch deprecates: use torch.amp.GradScaler",
     "calls with out=, of integer or complex, sparse, nested, named or quantized tensors, of tensor "
@@ -92,6 +98,21 @@ def _places():
         (torch.Tensor, "softmax", softmax),
         (torch.Tensor, "log_softmax", log_softmax),
     ]
+
+
+# Functions that call what changes, and that Dynamo takes for one call each without looking into them.
+_CALLERS = ("multi_head_attention_forward", "gumbel_softmax")
+
+
+def _around(original):
+    """The same under patch() alone: a compiled call of it is compiled anew when it changes."""
+
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        return original(*args, **kwargs)
+
+    call.__prepare_scriptable__ = lambda: original
+    return call
 
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -215,24 +236,26 @@ def _held_elsewhere(originals):
     return sorted(found)
 
 
-def patch():
-    """Puts twinops' functions and GradScaler into PyTorch, and returns what was replaced and what is
-    left alone. Twice is as good as once."""
-    if not _originals:
-        import torch._dynamo  # it looks PyTorch's functions up by their names once: before they change
+def _put():
+    import torch._dynamo  # it looks PyTorch's functions up by their names once: before they change
 
-        for owner, name, ours in _places():
-            original = getattr(owner, name)
-            _originals.append((owner, name, original))
-            setattr(owner, name, _in_place_of(owner, original, ours))
-        _originals.append((torch.amp, "GradScaler", torch.amp.GradScaler))
-        torch.amp.GradScaler = GradScaler
-    replaced = [f"{owner.__name__}.{name}" for owner, name, _ in _originals]
-    return Report(replaced, [*LEFT_ALONE, *_held_elsewhere(_originals)])
+    def replace(owner, name, ours):
+        _originals.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, ours)
+
+    for owner, name, ours in _places():
+        replace(owner, name, _in_place_of(owner, getattr(owner, name), ours))
+    for owner in (torch.amp, torch):
+        if getattr(owner, "GradScaler", None) is torch.amp.grad_scaler.GradScaler:
+            replace(owner, "GradScaler", GradScaler)
+    for name in _CALLERS:
+        replace(torch.nn.functional, name, _around(getattr(torch.nn.functional, name)))
+    torch.compiler.config.cache_key_tag += _CACHE_TAG
 
 
-def unpatch():
-    """Takes them out again: every name is what it was before patch()."""
+def _take_out():
+    config = torch.compiler.config
+    config.cache_key_tag = config.cache_key_tag.replace(_CACHE_TAG, "")
     while _originals:
         owner, name, original = _originals.pop()
         if owner is torch.Tensor:  # which has it of its base class
@@ -241,13 +264,42 @@ def unpatch():
             setattr(owner, name, original)
 
 
+def _ask(who):
+    with _lock:
+        if not _in_force:
+            _put()
+        _in_force.add(who)
+        changed = [place for place in _originals if place[1] not in _CALLERS]
+        replaced = [f"{owner.__name__}.{name}" for owner, name, _ in changed]
+        return Report(replaced, [*LEFT_ALONE, *_held_elsewhere(changed)])
+
+
+def _leave(who):
+    with _lock:
+        if who in _in_force:
+            _in_force.remove(who)
+            if not _in_force:
+                _take_out()
+
+
+def patch():
+    """Puts twinops' functions and GradScaler into PyTorch, and returns what was replaced and what is
+    left alone. Twice is as good as once."""
+    return _ask(patch)
+
+
+def unpatch():
+    """Takes back patch(): every name is what it was before, at the end of the last block of patched() if
+    it is called inside one."""
+    _leave(patch)
+
+
 @contextlib.contextmanager
 def patched():
-    """patch() for the length of a `with` block."""
-    before = bool(_originals)
-    report = patch()
+    """patch() for the length of a `with` block. Blocks may overlap, in threads too."""
+    block = object()
+    report = _ask(block)
     try:
         yield report
     finally:
-        if not before:
-            unpatch()
+        _leave(block)
