@@ -70,8 +70,8 @@ class Call {
   }
 
   void run(StableIValue* stack) {
-    for (size_t i = 0; i < s_.operands.size(); ++i) inputs_[i].look(s_.operands[i].argument);
-    for (size_t i = 0; i < s_.outputs.size(); ++i) outputs_[i].look(s_.outputs[i].argument);
+    for (size_t i = 0; i < s_.operands.size(); ++i) look(inputs_[i], s_.operands[i].argument);
+    for (size_t i = 0; i < s_.outputs.size(); ++i) look(outputs_[i], s_.outputs[i].argument);
     find_device();
     for (size_t i = 0; i < s_.operands.size(); ++i) add_operand(s_.operands[i], inputs_[i]);
     for (size_t i = 0; i < s_.outputs.size(); ++i)
@@ -84,6 +84,16 @@ class Call {
   }
 
  private:
+  // A refusal names the operator and the argument.
+  void look(Tensors& tensors, const twinops_argument_info* argument) const {
+    try {
+      tensors.look(argument);
+    } catch (const std::runtime_error& error) {
+      const std::string name = argument == nullptr ? "" : std::string(argument->name) + ": ";
+      throw std::runtime_error(std::string(s_.info->name) + ": " + name + error.what());
+    }
+  }
+
   void take_operands(const StableIValue* stack, const std::vector<Operand>& operands,
                      Tensors* taken) {
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -255,7 +265,7 @@ class Call {
     const DLDataType type = like.count == 0 ? DLDataType{} : type_of(r, like.view);
     if (type.bits == 0) return handles_.keep(empty(inputs_[0].view, {0}, {kDLUInt, 8, 1}));
     made.set(handles_.keep(make_like(r, type)));
-    made.look(r.argument);
+    look(made, r.argument);
     add_argument(r.argument, made);
     return made.handle;
   }

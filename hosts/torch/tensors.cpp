@@ -105,8 +105,9 @@ DLDataType type_of(int32_t dtype) {
   for (const TypePair& pair : types())
     if (pair.torch == dtype) return pair.dlpack;
   throw std::runtime_error(
-      "twinops has no tensors of this type: expected float16, bfloat16, float32, float64, bool or "
-      "an integer");
+      "expected float16, bfloat16, float32, float64, bool or an integer; got a type that twinops "
+      "has "
+      "no tensors of");
 }
 
 DLTensor view_of(AtenTensorHandle tensor, const twinops_argument_info* argument) {
