@@ -20,7 +20,9 @@ def _check(p, training):
             f"dropout probability has to be between 0 and 1, but got {p}"
         )
     if type(training) is not bool:  # PyTorch refuses numbers and tensors too
-        raise TypeError(f"argument 'training' must be bool, not {type(training).__name__}")
+        kind = type(training)
+        name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        raise TypeError(f"argument 'training' must be bool, not {name}")
 
 
 def _draws(x, p, training):

@@ -30,8 +30,7 @@ def _dropout(x, p, train):
         return torch.native_dropout(x, p, train)[0]
     if p == 1:
         return x * torch.zeros((), dtype=x.dtype, layout=x.layout, device=x.device)
-    return x * torch.empty_like(x).bernoulli_(1 - p).div_(1 - p)
-
+    return x * torch.empty_like(x, dtype=x.dtype.to_real()).bernoulli_(1 - p).div_(1 - p)
 
 
 def _forget_choices():
