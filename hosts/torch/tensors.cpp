@@ -105,9 +105,7 @@ DLDataType type_of(int32_t dtype) {
   for (const TypePair& pair : types())
     if (pair.torch == dtype) return pair.dlpack;
   throw std::runtime_error(
-      "expected float16, bfloat16, float32, float64, bool or an integer; got a type that twinops "
-      "has "
-      "no tensors of");
+      "expected float16, bfloat16, float32, float64, bool or an integer; got another type");
 }
 
 DLTensor view_of(AtenTensorHandle tensor, const twinops_argument_info* argument) {

@@ -106,6 +106,16 @@ def test_gradients_count_as_changed(device):
     assert p.grad._version > before
 
 
+def test_gradients_that_share_memory_are_refused(device):
+    a, b = (torch.nn.Parameter(torch.zeros(3, device=device)) for _ in range(2))
+    a.grad = b.grad = torch.ones(3, device=device)
+    scaler = tt.GradScaler(device, init_scale=2.0)
+    scaler.scale(torch.tensor(1.0, device=device))
+    with pytest.raises(RuntimeError, match="shares memory"):
+        scaler.unscale_(torch.optim.SGD([a, b], 1.0))
+    assert a.grad.eq(1).all()
+
+
 def test_sparse_gradients():
     p = torch.nn.Parameter(torch.zeros(4, 2))
     optimizer = torch.optim.SGD([p], 0.1)

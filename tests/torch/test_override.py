@@ -217,6 +217,26 @@ def test_native_dropout_under_override(device):
             torch.dropout(x, 1.5, True)
 
 
+_PYTORCHS = {
+    "dropout1d": lambda x: NN.dropout1d(x, 0.5),
+    "dropout2d": lambda x: NN.dropout2d(x[None], 0.5),
+    "alpha_dropout": lambda x: NN.alpha_dropout(x, 0.5, True),
+    "in_place": lambda x: NN.dropout(x.clone(), 0.5, inplace=True),
+    "out": lambda x: torch.softmax(x, -1, out=torch.empty_like(x)),
+    "func.grad": torch.func.grad(lambda x: NN.dropout(x, 0.5).sum()),
+    "vmap": torch.vmap(lambda x: NN.dropout(x, 0.5), randomness="different"),
+    "fused attention": lambda x: NN.scaled_dot_product_attention(*[x[None]] * 3),
+}
+
+
+@pytest.mark.parametrize("call", _PYTORCHS.values(), ids=_PYTORCHS)
+def test_what_docs_say_stays_pytorchs(call):
+    x = torch.randn(3, 40, 7)
+    expected = seeded(call)(x)
+    with tt.override():
+        assert_same_bits(seeded(call)(x), expected)
+
+
 def test_softmax_backward_of_another_type(device):
     """What a softmax that converts has as its gradient's type."""
     y = torch.softmax(torch.randn(3, 8, device=device), -1)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from core import assert_same_bits
 
+import twinops.torch as tt
 from twinops.torch import functional as F
 
 MASK = torch.randn(8)
@@ -198,6 +199,14 @@ def test_forward_mode_is_refused(name, device):
     x = torch.randn(6, 8, device=device)
     with pytest.raises(NotImplementedError, match="no forward-mode gradients"):
         torch.func.jvp(ALL[name], (x,), (x,))
+
+
+def test_functionalize():
+    x = torch.randn(3, 4)
+    with tt.override():
+        assert_same_bits(torch.func.functionalize(lambda x: torch.softmax(x, -1))(x), torch.softmax(x, -1))
+    with tt.patched(), pytest.raises(RuntimeError, match="(?i)functionalize"):
+        torch.func.functionalize(lambda x: torch.softmax(x, -1))(x)
 
 
 def test_refusals_are_of_what_was_given(device):

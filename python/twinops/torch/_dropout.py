@@ -15,7 +15,7 @@ _MASK_TYPES = {"bits": "uint32", "bytes": "bool", None: ""}
 
 
 def _check(p, training):
-    if not 0.0 <= p <= 1.0:  # PyTorch's Python sees it, and its C++ NaN
+    if not 0.0 <= p <= 1.0:  # of NaN PyTorch's C++ complains, of others its Python
         raise (RuntimeError if p != p else ValueError)(
             f"dropout probability has to be between 0 and 1, but got {p}"
         )
@@ -47,8 +47,8 @@ def _random_arguments(x, p, generator, global_shape, start):
 
 def _mask_type(mask, x):
     """The type of the mask that is kept for the gradient; "" for none."""
-    # A CPU reads a mask sooner than it draws one again. The number of a mask's words would say of an exported
-    # program for which sizes it is.
+    # A CPU reads a mask sooner than it draws one again. In an exported program the number of the mask's words
+    # would limit the sizes that it takes.
     if mask == "auto":
         return "uint32" if x.is_cpu and not _is_exporting() else ""
     if mask not in _MASK_TYPES:

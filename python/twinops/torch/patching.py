@@ -28,7 +28,8 @@ _function_modes = torch._C._len_torch_function_stack
 _lock = threading.Lock()
 _in_force = set()  # of who asked for twinops: patch(), and each block of patched()
 _originals = []  # (owner, name, what was there)
-# Graphs that PyTorch keeps on disk are told apart by it: those that call _CALLERS do not show what these call.
+# It is part of the key of every graph that PyTorch keeps on disk: a graph with one of _CALLERS does not show what
+# that calls.
 _CACHE_TAG = "twinops.torch.patch()"
 
 LEFT_ALONE = (
